@@ -1359,14 +1359,14 @@ typedef struct {
 } pu_check_options;
 
 typedef struct {
-    const char *of;        /* "Gamma" or "Phi" in the report of a model; else "" */
+    const char *of;        /* "op"; in the report of a model "Gamma", "Phi" or "model" */
     const char *function;  /* field of pu_op or pu_model, e.g. "apply_t" */
     int tested;            /* it was called */
     int wrong;
     const char *what;      /* what is wrong; otherwise the comparison that came closest to what is allowed */
     const char *left_out;  /* what was not tested and why; "" */
-    double error, allowed; /* of that comparison: largest difference, and what rounding (differences: and curvature) may
-                              explain. Both 0: a fault without a number, or nothing compared */
+    double error, allowed; /* of that comparison: the difference at index (passed: the largest), and what rounding
+                              (differences: and curvature) may explain. Both 0: a fault without a number, or nothing compared */
     pu_int index;          /* first entry at fault of the function's output (of theta, for differences), or -1 */
 } pu_check_entry;
 
@@ -1383,7 +1383,8 @@ typedef struct {
    solve, diag, gram_diag, the functions of rows and bands against apply and grad; logdet and logdet_grad against a
    Cholesky factor; check. form is tested by every call that uses it, device not at all. Nothing that is wrong does harm,
    unless it reaches further than four times the longest vector behind an array, or never returns. options may be NULL.
-   Cost: most + noise products, min(cols, most)^3; memory 10 arrays of params, rows * most, 20 vectors; all given back.
+   Cost: 10 most + noise products, min(cols, most)^3; memory 15 arrays of params or of three vectors, most^2; all given
+   back.
    PU_OK: no mistake found; PU_E_CONTRACT: report.wrong of them; PU_E_NULL, PU_E_ARGUMENT, PU_E_SIZE, PU_E_OVERFLOW,
    PU_E_MEMORY: not tried (report.where). */
 PU_DEF pu_status pu_op_check(const pu_op *op, const pu_check_options *options, pu_check_report *report);
@@ -19265,10 +19266,13 @@ PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const p
 /* ------------------------------------------------------------------------------------------------
    >>trial   operators and models that a user wrote, tried out
 
-   Every function runs in boxes: arrays with guards on both sides, inputs among NaN, outputs and scratch among bytes of a
-   pattern, scratch itself NaN. So a read or a write outside shows in the result or in the guards, and does no harm. What
-   a function gives is first compared with itself (one column at a time, several, apart, added), then with what `apply`
-   and `grad` give for the same: these two are the definition of an operator, and `grad` is compared with differences.
+   Every function runs in boxes: arrays with guards on both sides, inputs among NaN, outputs and scratch among bytes
+   of a pattern, scratch itself NaN. So a read or a write outside shows in the result or in the guards, and does no
+   harm. What a function gives is first compared with itself (one column at a time, several, added), then with what
+   `apply` and `grad` give for the same: these two are the definition of an operator, and `grad` is compared with
+   differences.
+   The table pu__shapes has a row for each function; what is special about one is in pu__trial_call (how to call it) and
+   in pu__trial_values (what it must give).
    ------------------------------------------------------------------------------------------------ */
 
 enum { PU__TRIAL_COLUMNS = 3, PU__TRIAL_GAP = 5, PU__TRIAL_PATTERN = 0xa5, PU__CANONICAL = 6 };
@@ -19287,78 +19291,112 @@ enum {
 /* Lengths of vectors: of p (a model: of all canonical gradients), q, e, some; of outputs. */
 enum { PU__OF_ROWS, PU__OF_COLS, PU__OF_NOISE, PU__OF_HALF, PU__OF_PARAMS, PU__OF_ONE, PU__OF_NONE, PU__LENGTHS };
 
-/* How a function takes and gives: */
+/* How a function takes and gives, and what it takes to know its values: */
 enum {
-    PU__TRIAL_MAY_ADD = 1, /* Y = .. or Y += .. */
-    PU__TRIAL_ADDS = 2,    /* always Y += .. */
-    PU__TRIAL_MANY = 4,    /* several columns at once, */
-    PU__TRIAL_SUM = 8,     /* of which it gives the sum */
+    /* Y = .. or Y += ..; always Y += .. */
+    PU__TRIAL_MAY_ADD = 1,
+    PU__TRIAL_ADDS = 2,
+    /* several columns at once; of which it gives the sum */
+    PU__TRIAL_MANY = 4,
+    PU__TRIAL_SUM = 8,
+    /* that it is linear is tested */
+    PU__TRIAL_LINEAR = 16,
+    /* known by products with all unit vectors: pu__trial_units; by the Cholesky factor of Op */
+    PU__TRIAL_UNITS = 32,
+    PU__TRIAL_FACTOR = 64,
     PU__TRIAL_PRODUCT = PU__TRIAL_MANY | PU__TRIAL_MAY_ADD,
     PU__TRIAL_GRAD = PU__TRIAL_MANY | PU__TRIAL_ADDS | PU__TRIAL_SUM
 };
 
-/* What goes in, what comes out, and how, in the order of PU__TRIAL_LIST (zeros: not by pu__trial_run). A band is tried as its product with q, the rows as
-   theirs. */
-static const unsigned char pu__shapes[PU__TRIES][3] = {
-    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_PRODUCT}, {PU__OF_ROWS, PU__OF_COLS, PU__TRIAL_PRODUCT},
-    {PU__OF_ROWS, PU__OF_PARAMS, PU__TRIAL_GRAD}, {PU__OF_NONE, PU__OF_ROWS, PU__TRIAL_ADDS},
-    {PU__OF_ROWS, PU__OF_COLS, PU__TRIAL_ADDS}, {PU__OF_NOISE, PU__OF_ROWS, PU__TRIAL_MANY},
-    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_MANY}, {PU__OF_NONE, PU__OF_ONE, 0},
-    {PU__OF_NONE, PU__OF_PARAMS, PU__TRIAL_ADDS}, {PU__OF_NONE, PU__OF_ONE, 0},
-    {PU__OF_COLS, PU__OF_HALF, PU__TRIAL_PRODUCT}, {PU__OF_HALF, PU__OF_COLS, PU__TRIAL_PRODUCT},
-    {PU__OF_HALF, PU__OF_PARAMS, PU__TRIAL_GRAD}, {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_MAY_ADD},
-    {PU__OF_COLS, PU__OF_PARAMS, PU__TRIAL_ADDS}, {PU__OF_COLS, PU__OF_ROWS, 0},
-    {PU__OF_ROWS, PU__OF_PARAMS, PU__TRIAL_ADDS}, {0, 0, 0},
-    {0, 0, 0}, {PU__OF_NONE, PU__OF_PARAMS, 0},
-    {0, 0, 0}, {0, 0, 0},
-    {PU__OF_ROWS, PU__OF_PARAMS, 0}};
-
-/* An array with guards before and behind it. */
+/* One function: what goes in, what comes out, how, the function that it is compared with, and that in words. */
 typedef struct {
-    unsigned char *at;
-    size_t bytes; /* in use, with the guards */
+    unsigned char in, out, how, by;
+    const char *what;
+} pu__shape;
+
+/* In the order of PU__TRIAL_LIST; {0, 0, 0, 0, ""}: has a function of its own. A band is tried as its product with
+   q, the rows as theirs. */
+static const pu__shape pu__shapes[PU__TRIES] = {
+    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_PRODUCT | PU__TRIAL_LINEAR, PU__TRY_apply, ""},
+    {PU__OF_ROWS, PU__OF_COLS, PU__TRIAL_PRODUCT | PU__TRIAL_UNITS, PU__TRY_apply, "against the transpose of apply"},
+    {PU__OF_ROWS, PU__OF_PARAMS, PU__TRIAL_GRAD, PU__TRY_apply, "against differences"},
+    {PU__OF_NONE, PU__OF_ROWS, PU__TRIAL_ADDS | PU__TRIAL_UNITS, PU__TRY_apply, "against Op_ii of apply"},
+    {PU__OF_ROWS, PU__OF_COLS, PU__TRIAL_ADDS | PU__TRIAL_UNITS, PU__TRY_apply, "against sum_m w_m Op_mi^2 of apply"},
+    {PU__OF_NOISE, PU__OF_ROWS, PU__TRIAL_MANY | PU__TRIAL_UNITS, PU__TRY_apply, "F F'q against Op q"},
+    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_MANY, PU__TRY_apply, "Op Op^-1 q against q"},
+    {PU__OF_NONE, PU__OF_ONE, PU__TRIAL_FACTOR, PU__TRY_apply, "against the log det of apply"},
+    {PU__OF_NONE, PU__OF_PARAMS, PU__TRIAL_ADDS | PU__TRIAL_FACTOR, PU__TRY_grad, "against grad"},
+    {PU__OF_NONE, PU__OF_ONE, 0, PU__TRY_apply, ""},
+    {PU__OF_COLS, PU__OF_HALF, PU__TRIAL_PRODUCT, PU__TRY_apply, "against apply"},
+    {PU__OF_HALF, PU__OF_COLS, PU__TRIAL_PRODUCT, PU__TRY_apply_t, "against apply_t"},
+    {PU__OF_HALF, PU__OF_PARAMS, PU__TRIAL_GRAD, PU__TRY_grad, "against grad"},
+    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_ADDS, PU__TRY_apply, "against apply"},
+    {PU__OF_COLS, PU__OF_PARAMS, PU__TRIAL_ADDS, PU__TRY_grad, "against grad"},
+    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_ADDS, PU__TRY_apply, "against apply"},
+    {PU__OF_ROWS, PU__OF_PARAMS, PU__TRIAL_ADDS, PU__TRY_grad, "against grad"},
+    {0, 0, 0, 0, ""}, /* check */
+    {0, 0, 0, 0, ""}, /* set */
+    {PU__OF_NONE, PU__OF_PARAMS, 0, 0, ""},
+    {0, 0, 0, 0, ""}, /* describe */
+    {0, 0, 0, 0, ""}, /* uses */
+    {PU__OF_ROWS, PU__OF_PARAMS, PU__TRIAL_LINEAR, 0, ""}};
+
+/* A block with guards before and behind it. */
+typedef struct {
+    pu_real *from;    /* the guard before it */
+    pu_block block;
+    pu_int n, k;
+    size_t bytes;     /* of all */
+    uint64_t hash;    /* of all, as it was made */
 } pu__box;
 enum { PU__BOX_X, PU__BOX_Z, PU__BOX_Y, PU__BOX_WORK, PU__BOX_WIDE, PU__BOXES };
 
-/* A function of theta. Its parameters are moved group by group: g, g + groups, .. together, each by its own step. */
-typedef struct pu__trial pu__trial;
-typedef struct {
-    double (*value)(pu__trial *t); /* at theta; not finite: there is none */
-    pu_int groups;
-    pu_real *theta, *kept;         /* where it reads the parameters; what they were */
-    double *step;
-    double rounding;               /* of a value */
-} pu__slope;
-
 /* What is on trial: an operator, or a model. */
-struct pu__trial {
+typedef struct {
     const pu_op *op;
+    /* NULL: an operator that is none of a model's */
     pu_model *model;
     const pu_data *data;
-    pu_options exact;                /* for likelihoods of the model */
-    pu_workspace *ws;
+    /* for likelihoods of the model */
+    pu_options exact;
+    pu_workspace ws;
     pu_check_options options;
-    pu_check_entry *entry;           /* of the functions, in the order of the list */
-    int prior, all;                  /* symmetric positive definite, as Gamma must be; all columns of Op are known */
-    double tolerance;                /* relative rounding of a sum over the rows, columns or normals */
-    double size, reach;              /* |Op| (Frobenius), estimated; the rounding of Op q */
-    double logdet, condition;        /* of Op, |Op| |Op^-1|; 0: not known */
-    pu_int length[PU__LENGTHS];
-    pu_int canonical[PU__CANONICAL]; /* lengths in the order of PU_USES_*; all of them are p */
-    pu_int scratch, width, band;     /* reals of scratch per column; width and reals of the band that is tried */
-    pu_int column;                   /* of p, q, weight: the first of a call */
-    size_t guard;
+    /* of the functions, in the order of the list; what is refused */
+    pu_check_entry *entry;
+    pu_report own;
+    /* Op is to be symmetric positive definite, as Gamma must be; PU__TRIAL_UNITS: all columns of it are looked at,
+       PU__TRIAL_FACTOR: the numbers of its Cholesky factor can be relied on */
+    int prior, known;
+    /* relative rounding of a sum over the rows, columns or normals; that of what is differentiated */
+    double tolerance, rounding;
+    /* |Op| (Frobenius), estimated; |Op| |q|, which the rounding of Op q is relative to */
+    double size, reach;
+    /* of Op; at least |Op| |Op^-1|; the inverse of the Cholesky factor, by rows */
+    double logdet, condition, *factor;
+    /* of vectors; of the canonical gradients in the order of PU_USES_*, all of which are p */
+    pu_int length[PU__LENGTHS], canonical[PU__CANONICAL];
+    /* reals of scratch per column; width and reals of the band that is tried; reals of a guard */
+    pu_int scratch, width, band, guard;
+    /* of a call: the first column of p, q, weight; reals between columns; what the output holds before, and 0 is
+       nothing that is added to */
+    pu_int column, gap;
+    pu_real base;
     pu__box box[PU__BOXES];
-    pu_real *p, *q, *e;              /* random, three columns each; p is positive */
-    pu_real *some, *masked, *unit, *spare; /* p at every second row, and with zeros elsewhere; unit vectors; whatever */
-    const pu_real *with;             /* the other vectors of functions of two: q, but for once */
-    pu_real weight[PU__TRIAL_COLUMNS];
-    pu_int *list;                    /* every second row */
-    pu_real *moved;                  /* theta of a model */
-    double *product, *want, *got, *other; /* as long as any output; product: Op q */
-    double *columns, *inverse;       /* Op column by column; its inverse, behind that of its Cholesky factor */
-    pu__slope d;
-};
+    /* Vectors of `most` reals, which are one array. Random, three columns each, p positive: */
+    pu_int most;
+    pu_real *p, *q, *e, *some;
+    /* `some` at every second row (`list`), zeros elsewhere; whatever */
+    pu_real *masked, *spare;
+    /* where parameters are read; what they were */
+    pu_real *theta, *kept;
+    /* results */
+    pu_real *want, *got, *other;
+    /* the other vectors of functions of two: q, but for once */
+    const pu_real *with;
+    pu_int *list;
+} pu__trial;
+
+static const pu_real pu__trial_weight[PU__TRIAL_COLUMNS] = {PU_R(0.75), PU_R(-1.25), PU_R(2.0)};
 
 /* ---- findings ---- */
 
@@ -19373,575 +19411,444 @@ PU__FN void pu__wrong(pu_check_entry *entry, const char *what, pu_int index)
     entry->error = entry->allowed = 0;
 }
 
-/* n numbers against what they should be. The entry keeps the comparison that came closest to what is allowed, or the
-   first that failed. */
-PU__FN void pu__compare(pu_check_entry *entry, const char *what, pu_int n, const double *got, const double *want,
+/* n numbers against what they should be; against themselves, allowed = 0: whether they are finite. The entry keeps the
+   number that came closest to what is allowed, or the first that failed. */
+PU__FN void pu__compare(pu_check_entry *entry, const char *what, pu_int n, const pu_real *got, const pu_real *want,
                         double allowed)
 {
-    double worst = 0;
-    pu_int first = -1;
-    for (pu_int i = 0; i < n; i++) {
-        double error = fabs(got[i] - want[i]);
-        if (!(error <= allowed) && first < 0)
-            first = i;
-        worst = error <= worst ? worst : error;
-    }
-    if (entry->wrong || (first < 0 && entry->allowed > 0 && worst * entry->allowed <= entry->error * allowed))
-        return;
-    if (first >= 0)
-        pu__wrong(entry, what, first);
-    entry->what = what;
-    entry->error = worst;
-    entry->allowed = allowed;
-}
-
-/* Entries that are not finite. */
-PU__FN void pu__compare_finite(pu_check_entry *entry, const char *what, pu_int n, const double *x)
-{
-    for (pu_int i = 0; i < n; i++)
-        if (!pu__finite_double(x[i]))
+    for (pu_int i = 0; i < n && !entry->wrong; i++) {
+        double error = fabs((double)got[i] - (double)want[i]);
+        if (!(error <= allowed))
             pu__wrong(entry, what, i);
+        if (allowed > 0 && error * entry->allowed >= entry->error * allowed) {
+            entry->what = what;
+            entry->error = error;
+            entry->allowed = allowed;
+        }
+    }
 }
 
 /* |x| */
-PU__FN double pu__norm(pu_int n, const double *x)
-{
-    double sum = 0;
-    for (pu_int i = 0; i < n; i++)
-        sum += x[i] * x[i];
-    return sqrt(sum);
-}
+PU__FN double pu__norm(pu_int n, const pu_real *x) { return sqrt(pu__dot(n, NULL, x, x)); }
 
 /* ---- boxes ---- */
 
-/* Makes a box ready for `count` reals: filled with a byte. Returns its array. */
-PU__FN pu_real *pu__box_open(pu__trial *t, int which, pu_int count, int byte)
+/* A hash of a box, with its guards. */
+PU__FN uint64_t pu__box_hash(const pu__box *box) { return pu__fnv(PU__FNV, box->from, box->bytes); }
+
+/* Overwrites what is inside of a box. */
+PU__FN void pu__box_fill(const pu__box *box, int byte)
+{
+    for (pu_int j = 0; j < box->k; j++)
+        memset(pu__col(box->block, j), byte, (size_t)box->n * sizeof(pu_real));
+}
+
+/* Makes a box of k columns of n reals, with gaps: an input x among NaN, or (NULL) nothing but the pattern. */
+PU__FN void pu__box_open(pu__trial *t, int which, pu_int n, pu_int k, const pu_real *x)
 {
     pu__box *box = &t->box[which];
-    box->bytes = 2 * t->guard + (size_t)count * sizeof(pu_real);
-    memset(box->at, byte, box->bytes);
-    return (pu_real *)(void *)(box->at + t->guard);
-}
-
-/* Whether nothing but its array, `count` reals, was written. */
-PU__FN int pu__box_intact(const pu__trial *t, int which, pu_int count)
-{
-    const pu__box *box = &t->box[which];
-    memset(box->at + t->guard, PU__TRIAL_PATTERN, (size_t)count * sizeof(pu_real));
-    for (size_t i = 0; i < box->bytes; i++)
-        if (box->at[i] != PU__TRIAL_PATTERN)
-            return 0;
-    return 1;
-}
-
-/* An input of k columns, `gap` reals apart, among NaN. */
-PU__FN pu_block pu__box_input(pu__trial *t, int which, pu_int n, pu_int k, pu_int gap, const pu_real *x)
-{
-    pu_block X = {pu__box_open(t, which, k * (n + gap), 0xff), n + gap};
-    for (pu_int j = 0; j < k && n; j++)
-        pu__copy(pu__col(X, j), x + j * n, n);
-    return X;
-}
-
-/* A hash of both inputs. */
-PU__FN uint64_t pu__box_hash(const pu__trial *t)
-{
-    const pu__box *x = &t->box[PU__BOX_X], *z = &t->box[PU__BOX_Z];
-    return pu__fnv(pu__fnv(PU__FNV, x->at, x->bytes), z->at, z->bytes);
+    box->n = n;
+    box->k = k;
+    box->block.at = box->from + t->guard;
+    box->block.ld = n + t->gap;
+    box->bytes = (size_t)(2 * t->guard + k * box->block.ld) * sizeof(pu_real);
+    memset(box->from, x ? 0xff : PU__TRIAL_PATTERN, box->bytes);
+    for (pu_int j = 0; j < k && x; j++)
+        pu__copy(pu__col(box->block, j), x + j * n, n);
+    box->hash = pu__box_hash(box);
 }
 
 /* ---- one call of one function ---- */
 
-/* Y (+)= Op q by `row`, or the gradient of p'Op q by `row_grad`, row after row. */
-PU__FN pu_status pu__trial_rows(pu__trial *t, const pu_real *p, const pu_real *q, int grads, pu_real *y)
+/* y += Op q by `row`, or the gradient of p'Op q by `row_grad` (p not NULL), row after row. What `row` writes for the
+   gradient is not looked at: that was tested. */
+PU__FN pu_status pu__trial_rows(pu__trial *t, const pu_real *p, const pu_real *q, pu_real *y)
 {
     const pu_op *op = t->op;
-    double *g = (double *)(void *)(t->box[PU__BOX_WIDE].at + t->guard);
-    pu_real *value = (pu_real *)(void *)g;
+    pu_real *wide = t->box[PU__BOX_WIDE].block.at;
+    double *g = (double *)(void *)wide;
     pu_int first = 0;
     for (pu_int m = 0; m < op->rows; m++) {
-        pu_int count = op->row(op, m, &first, grads ? t->spare : value);
+        pu_int count = op->row(op, m, &first, p ? t->spare : wide);
         if (count < 0 || count > op->band + 1 || first < 0 || first > op->cols - count)
             return PU_E_SIZE;
-        if (!grads)
-            y[m] = (pu_real)pu__dot(count, NULL, value, q + first);
-        for (pu_int j = 0; grads && j < count; j++)
-            g[j] = (double)p[m] * (double)q[first + j];
-        if (grads && op->row_grad(op, m, g, y))
+        if (!p) {
+            y[m] += (pu_real)pu__dot(count, NULL, wide, q + first);
+            continue;
+        }
+        for (pu_int j = 0; j < count; j++)
+            g[j] = (double)(pu__trial_weight[0] * p[m] * q[first + j]);
+        if (op->row_grad(op, m, g, y))
             return PU_E_OPERATOR;
     }
     return PU_OK;
 }
 
-/* Y (+)= Op q by band_add to a band of ones, or the gradient of q'Op q by band_grad of the band of q q'. Places that are not
-   used are NaN. */
+/* y += Op q by band_add to a band of ones, or the gradient of q'Op q by band_grad of the band of q q'. Places that
+   are not used are NaN. The diagonal counts twice in the sum below. */
 PU__FN pu_status pu__trial_band(pu__trial *t, const pu_real *q, int grads, pu_real *y)
 {
-    pu_int n = t->op->rows, wide = t->width + 1;
-    double *B = (double *)(void *)(t->box[PU__BOX_WIDE].at + t->guard);
-    memset(B, 0xff, (size_t)(n * wide) * sizeof *B);
+    pu_int n = t->op->rows, width = t->width;
+    double *B = (double *)(void *)t->box[PU__BOX_WIDE].block.at;
     for (pu_int i = 0; i < n; i++)
-        for (pu_int j = 0; j < wide && j <= i; j++)
-            B[i * wide + j] = grads ? (double)q[i] * (double)q[i - j] : 1;
+        for (pu_int j = pu__most(0, i - width); j <= i; j++)
+            B[i * (width + 1) + i - j] = grads ? (double)(q[i] * q[j]) : 1;
     if (grads)
-        return t->op->band_grad(t->op, t->width, B, (double)t->weight[0], y);
-    if (t->op->band_add(t->op, t->width, B))
+        return t->op->band_grad(t->op, width, B, (double)pu__trial_weight[0], y);
+    if (t->op->band_add(t->op, width, B))
         return PU_E_OPERATOR;
     for (pu_int i = 0; i < n; i++)
-        for (pu_int j = 0; j < wide && j <= i; j++) {
-            pu_real b = (pu_real)(B[i * wide + j] - 1);
-            y[i] += b * q[i - j];
-            if (j > 0)
-                y[i - j] += b * q[i];
+        for (pu_int j = pu__most(0, i - width); j <= i; j++) {
+            pu_real b = (pu_real)(B[i * (width + 1) + i - j] - 1) / (i == j ? 2 : 1);
+            y[i] += b * q[j];
+            y[j] += b * q[i];
         }
     return PU_OK;
 }
 
-/* The canonical gradients that `given` names, in one array. */
-PU__FN pu_gradient_result pu__trial_canonical(const pu__trial *t, unsigned given, pu_real *at)
+/* The model's grad is given all arrays, which are one, but not precond where `uses` names it, since nothing went
+   through it. */
+PU__FN pu_status pu__trial_pull(const pu__trial *t, pu_real *at, pu_real *grad)
 {
     pu_gradient_result g = PU__ZERO;
-    pu_real **field[PU__CANONICAL] = {&g.nu, &g.Gamma, &g.Phi, &g.eta, &g.psi, &g.precond};
-    for (int b = 0; b < PU__CANONICAL; b++) {
-        if (given >> b & 1)
-            *field[b] = at;
-        at += t->canonical[b];
-    }
-    return g;
-}
-
-/* The model's grad is given all arrays, but not precond where `uses` names it, since nothing went through it. */
-PU__FN pu_status pu__trial_pull(const pu__trial *t, pu_real *from, pu_real *grad)
-{
-    pu_gradient_result g = pu__trial_canonical(t, 63u & ~(t->model->uses & PU_USES_PRECOND), from);
+    const pu_int *length = t->canonical;
+    g.nu = at;
+    g.Gamma = g.nu + length[0];
+    g.Phi = g.Gamma + length[1];
+    g.eta = g.Phi + length[2];
+    g.psi = g.eta + length[3];
+    if (!(t->model->uses & PU_USES_PRECOND))
+        g.precond = g.psi + length[4];
     return t->model->grad(t->model, &g, grad);
 }
 
-/* Calls function f on k columns X, and Z. */
-PU__FN pu_status pu__trial_call(pu__trial *t, int f, pu_int k, pu_block X, pu_block Z, int add, pu_block Y)
+/* Calls function f on k columns X, and Z, which are in their boxes. */
+PU__FN pu_status pu__trial_call(pu__trial *t, int f, pu_int k, int add)
 {
     const pu_op *op = t->op;
-    const pu_real *weight = t->weight + t->column;
+    const pu_real *weight = pu__trial_weight + t->column;
     const pu_int n = t->length[PU__OF_HALF], *list = t->list;
-    pu_real *work = (pu_real *)(void *)(t->box[PU__BOX_WORK].at + t->guard);
-    pu_status status = PU_OK;
+    pu_block X = t->box[PU__BOX_X].block, Z = t->box[PU__BOX_Z].block, Y = t->box[PU__BOX_Y].block;
+    pu_real *x = X.at, *y = Y.at, *work = t->box[PU__BOX_WORK].block.at;
     double value = HUGE_VAL;
+    pu_status status;
     switch (f) {
-    case PU__TRY_apply: return op->apply(op, k, X, Y, add, work);
-    case PU__TRY_apply_t: return op->apply_t(op, k, X, Y, add, work);
-    case PU__TRY_grad: return op->grad(op, k, X, Z, weight, Y.at, work);
-    case PU__TRY_diag: return op->diag(op, Y.at, work);
-    case PU__TRY_gram_diag: return op->gram_diag(op, X.at, Y.at, work);
-    case PU__TRY_sample: return op->sample(op, k, X, Y, work);
-    case PU__TRY_solve: return op->solve(op, k, X, Y, work);
-    case PU__TRY_logdet_grad: return op->logdet_grad(op, weight[0], Y.at, work);
-    case PU__TRY_apply_rows: return op->apply_rows(op, n, list, k, X, Y, add, work);
-    case PU__TRY_apply_rows_t: return op->apply_rows_t(op, n, list, k, X, Y, add, work);
-    case PU__TRY_grad_rows: return op->grad_rows(op, n, list, k, X, Z, weight, Y.at, work);
-    case PU__TRY_band_add:
-        pu__clear(op->rows, 1, Y, add);
-        return pu__trial_band(t, X.at, 0, Y.at);
-    case PU__TRY_band_grad: return pu__trial_band(t, X.at, 1, Y.at);
-    case PU__TRY_row: return pu__trial_rows(t, NULL, X.at, 0, Y.at);
-    case PU__TRY_row_grad: return pu__trial_rows(t, X.at, Z.at, 1, Y.at);
-    case PU__TRY_start: return pu_model_start(t->model, t->data, 0, Y.at, NULL);
-    case PU__TRY_model_grad: return pu__trial_pull(t, X.at, Y.at);
-    case PU__TRY_condition: value = op->condition(op); break;
-    default: status = op->logdet(op, &value, work);
+#define PU__CALL(f, ...)                                                                                               \
+    case PU__TRY_##f: return op->f(op, __VA_ARGS__)
+        PU__CALL(apply, k, X, Y, add, work);
+        PU__CALL(apply_t, k, X, Y, add, work);
+        PU__CALL(grad, k, X, Z, weight, y, work);
+        PU__CALL(diag, y, work);
+        PU__CALL(gram_diag, x, y, work);
+        PU__CALL(sample, k, X, Y, work);
+        PU__CALL(solve, k, X, Y, work);
+        PU__CALL(logdet_grad, weight[0], y, work);
+        PU__CALL(apply_rows, n, list, k, X, Y, add, work);
+        PU__CALL(apply_rows_t, n, list, k, X, Y, add, work);
+        PU__CALL(grad_rows, n, list, k, X, Z, weight, y, work);
+#undef PU__CALL
+    case PU__TRY_band_add: return pu__trial_band(t, x, 0, y);
+    case PU__TRY_band_grad: return pu__trial_band(t, x, 1, y);
+    case PU__TRY_row: return pu__trial_rows(t, NULL, x, y);
+    case PU__TRY_row_grad: return pu__trial_rows(t, x, Z.at, y);
+    /* not pu_model_start, which would refuse what is to be found here: a start that is not finite */
+    case PU__TRY_start: return t->model->start(t->model, t->data, 0, y);
+    case PU__TRY_model_grad: return pu__trial_pull(t, x, y);
+    case PU__TRY_condition: y[0] = (pu_real)op->condition(op); return PU_OK;
     }
-    Y.at[0] = (pu_real)value;
+    status = op->logdet(op, &value, work);
+    y[0] = (pu_real)value;
     return status;
 }
 
-/* out += what function f gives for k columns x, `gap` reals apart. Its output holds `base` before, which is taken off; where
-   that is infinite nothing is to be added to it. It runs twice, the second time with the scratch that the first one left. */
-PU__FN void pu__trial_run(pu__trial *t, int f, const pu_real *x, pu_int k, pu_int gap, double base, double *out)
+/* What function f gives for k columns x, to `out`. Its output holds t->base before, which is taken off again; where
+   nothing is to be added to it, it is infinite. It runs twice, the second time with the scratch that the first one
+   left. */
+PU__FN void pu__trial_of(pu__trial *t, int f, const pu_real *x, pu_int k, pu_real *out)
 {
-    const unsigned char *shape = pu__shapes[f];
+    static const char *const harm[PU__BOXES] = {
+        "changes its input", "changes its input", "writes outside of its output, or between its columns (ld > rows)",
+        "writes beyond k * op.work reals of scratch (to none, if op.work is 0)", "writes outside of its output"};
+    const pu__shape *shape = &pu__shapes[f];
     pu_check_entry *entry = &t->entry[f];
-    pu_int cols = t->length[PU__OF_COLS], ny = t->length[shape[1]], columns = shape[2] & PU__TRIAL_SUM ? 1 : k;
-    pu_block X = pu__box_input(t, PU__BOX_X, t->length[shape[0]], k, gap, x);
-    pu_block Z = pu__box_input(t, PU__BOX_Z, cols, k, gap, t->with + t->column * cols), Y;
-    pu_int wide = f == PU__TRY_row ? t->width : t->band;
-    uint64_t input = pu__box_hash(t), output = 0, first = 0;
-    int add = pu__finite_double(base);
-    pu__box_open(t, PU__BOX_WIDE, wide, PU__TRIAL_PATTERN);
-    memset(pu__box_open(t, PU__BOX_WORK, k * t->scratch, PU__TRIAL_PATTERN), 0xff,
-           (size_t)(k * t->scratch) * sizeof(pu_real));
+    pu__box *box = t->box;
+    const pu_block *Y = &box[PU__BOX_Y].block;
+    pu_int cols = t->length[PU__OF_COLS], ny = t->length[shape->out], columns = shape->how & PU__TRIAL_SUM ? 1 : k;
+    int add = t->base != 0 || shape->how & PU__TRIAL_ADDS;
+    uint64_t output = 0, first = 0;
+    pu__box_open(t, PU__BOX_X, t->length[shape->in], k, x);
+    pu__box_open(t, PU__BOX_Z, cols, k, t->with + t->column * cols);
+    pu__box_open(t, PU__BOX_Y, ny, columns, NULL);
+    pu__box_open(t, PU__BOX_WORK, k * t->scratch, 1, NULL);
+    pu__box_open(t, PU__BOX_WIDE, f == PU__TRY_row ? t->width : t->band, 1, NULL);
+    pu__box_fill(&box[PU__BOX_WORK], 0xff);
+    pu__box_fill(&box[PU__BOX_WIDE], 0xff);
     entry->tested = 1;
+    /* what is not written stays infinite; a state or old scratch makes the second call differ */
     for (int again = 0; again < 2; again++) {
-        Y.at = pu__box_open(t, PU__BOX_Y, columns * (ny + gap), PU__TRIAL_PATTERN);
-        Y.ld = ny + gap;
-        for (pu_int j = 0; j < columns; j++)
-            for (pu_int i = 0; i < ny; i++)
-                pu__col(Y, j)[i] = (pu_real)base;
-        if (pu__trial_call(t, f, k, X, Z, add, Y))
-            pu__wrong(entry, f == PU__TRY_row ? "a row outside of the matrix, or of more than band + 1" : "did not return PU_OK", -1);
+        for (pu_int i = 0; i < columns * ny; i++)
+            pu__col(*Y, i / ny)[i % ny] = add ? t->base : (pu_real)HUGE_VAL;
+        if (pu__trial_call(t, f, k, add))
+            pu__wrong(entry, "did not return PU_OK (row: outside of the matrix, or more than band + 1)", -1);
         first = output;
-        output = pu__fnv(PU__FNV, t->box[PU__BOX_Y].at, t->box[PU__BOX_Y].bytes);
+        output = pu__box_hash(&box[PU__BOX_Y]);
     }
-    if (input != pu__box_hash(t))
-        pu__wrong(entry, "changes its input", -1);
+    for (pu_int i = 0; i < columns * ny; i++)
+        out[i] = pu__col(*Y, i / ny)[i % ny] - t->base;
+    /* with the pattern back where a function may write, every box is as it was made, unless there was harm */
+    for (int b = 0; b < PU__BOXES; b++) {
+        if (b >= PU__BOX_Y)
+            pu__box_fill(&box[b], PU__TRIAL_PATTERN);
+        if (box[b].hash != pu__box_hash(&box[b]))
+            pu__wrong(entry, harm[b], -1);
+    }
     if (output != first)
         pu__wrong(entry, "two calls with the same input differ", -1);
-    for (pu_int j = 0; j < columns; j++)
-        for (pu_int i = 0; i < ny; i++) {
-            out[j * ny + i] += (double)pu__col(Y, j)[i] - (add ? base : 0);
-            memset(pu__col(Y, j) + i, PU__TRIAL_PATTERN, sizeof(pu_real));
-        }
-    if (!pu__box_intact(t, PU__BOX_Y, 0) || !pu__box_intact(t, PU__BOX_WIDE, wide))
-        pu__wrong(entry, gap ? "writes outside of its columns, with ld > rows" : "writes outside of its output", -1);
-    if (!pu__box_intact(t, PU__BOX_WORK, k * t->scratch))
-        pu__wrong(entry, t->scratch ? "writes beyond k * op.work reals of scratch" : "uses scratch, but op.work is 0", -1);
 }
 
-/* What function f gives for k columns x, into `out`. */
-PU__FN void pu__trial_of(pu__trial *t, int f, const pu_real *x, pu_int k, double *out)
-{
-    int how = pu__shapes[f][2];
-    pu_int all = t->length[pu__shapes[f][1]] * (how & PU__TRIAL_SUM ? 1 : k);
-    memset(out, 0, (size_t)all * sizeof *out);
-    pu__trial_run(t, f, x, k, 0, how & PU__TRIAL_ADDS ? 0 : HUGE_VAL, out);
-}
-
-/* Function f against itself: one column at a time, three at once, apart, and added to something. What it gives one at a time
-   goes to t->want. Returns whether nothing is wrong. */
+/* Function f against itself: one column at a time, three at once and apart, added to something, of -2 x. What it
+   gives one at a time goes to t->want. Returns whether nothing is wrong. */
 PU__FN int pu__trial_function(pu__trial *t, int f)
 {
-    const unsigned char *shape = pu__shapes[f];
-    const pu_real *inputs[PU__LENGTHS] = {t->p, t->q, t->e, t->some, NULL, NULL, NULL}, *x = inputs[shape[0]];
+    const pu__shape *shape = &pu__shapes[f];
+    const pu_real *x = t->p + shape->in * t->most;
     pu_check_entry *entry = &t->entry[f];
-    int how = shape[2];
-    pu_int nx = t->length[shape[0]], ny = t->length[shape[1]], k = how & PU__TRIAL_MANY ? PU__TRIAL_COLUMNS : 1;
-    pu_int all = how & PU__TRIAL_SUM ? ny : k * ny;
-    double before = how & PU__TRIAL_ADDS ? 0 : HUGE_VAL, size, allowed, base;
-    memset(t->want, 0, (size_t)all * sizeof(double));
-    for (pu_int j = 0; j < k; j++) {
-        t->column = j;
-        pu__trial_run(t, f, x ? x + j * nx : x, 1, 0, before, t->want + (how & PU__TRIAL_SUM ? 0 : j * ny));
+    int how = shape->how;
+    pu_int nx = t->length[shape->in], ny = t->length[shape->out], k = how & PU__TRIAL_MANY ? PU__TRIAL_COLUMNS : 1;
+    pu_int step = how & PU__TRIAL_SUM ? 0 : ny, all = ny + (k - 1) * step;
+    double size, base;
+    pu__zeros(t->want, all);
+    for (t->column = 0; t->column < k; t->column++) {
+        pu__trial_of(t, f, x + t->column * nx, 1, t->got);
+        pu__axpy(ny, 1, t->got, t->want + t->column * step);
     }
     t->column = 0;
-    pu__compare_finite(entry, "not finite, or an entry that is not written", all, t->want);
+    pu__compare(entry, "not finite, or an entry that is not written", all, t->want, t->want, 0);
     size = pu__norm(all, t->want);
-    allowed = t->tolerance * size;
     base = size > 0 ? size / sqrt((double)all) : 1;
-    for (int way = 0; way < 3; way++) {
-        static const char *const what[3] = {"k = 3 against k = 1", "columns with ld > rows", "added to what was there"};
-        if (way < 2 ? k == 1 : !(how & (PU__TRIAL_ADDS | PU__TRIAL_MAY_ADD)))
-            continue;
-        memset(t->got, 0, (size_t)all * sizeof(double));
-        pu__trial_run(t, f, x, k, way == 1 ? PU__TRIAL_GAP : 0, way == 2 ? base : before, t->got);
-        pu__compare(entry, what[way], all, t->got, t->want, way == 2 ? 2 * allowed + t->tolerance * base : allowed);
+    /* columns apart, where an ld that is ignored hits a gap */
+    t->gap = PU__TRIAL_GAP;
+    if (how & PU__TRIAL_MANY) {
+        pu__trial_of(t, f, x, k, t->got);
+        pu__compare(entry, "k = 3 with ld > rows against k = 1", all, t->got, t->want, t->tolerance * size);
+    }
+    if (how & (PU__TRIAL_ADDS | PU__TRIAL_MAY_ADD)) {
+        t->base = (pu_real)base;
+        pu__trial_of(t, f, x, k, t->got);
+        pu__compare(entry, "added to what was there", all, t->got, t->want, t->tolerance * (2 * size + base));
+        t->base = 0;
+    }
+    t->gap = 0;
+    /* f(-2 x) + 3 f(x) = f(x): no other sign, no power, no offset */
+    if (how & PU__TRIAL_LINEAR) {
+        pu__zeros(t->spare, nx);
+        pu__axpy(nx, -2, x, t->spare);
+        pu__trial_of(t, f, t->spare, 1, t->got);
+        pu__axpy(ny, 3, t->want, t->got);
+        pu__compare(entry, "linear: of -2 x against of x", ny, t->got, t->want, t->tolerance * size);
     }
     return !entry->wrong;
 }
 
 /* ---- gradients against differences ---- */
 
-/* The derivative along group g: central differences with steps h and 2 h, extrapolated. What they differ by measures the
-   curvature, their fourth difference the noise; that and the rounding is what the derivative may be off by. Where theta
-   cannot be moved so far h is made smaller. */
-PU__FN double pu__difference(pu__trial *t, pu_int g, double *allowed)
+/* p'Op(theta) q; a prior, whose gradient may be symmetrised: q'Op q. The exact mean NLL of a model. Not finite:
+   there is none at theta. */
+PU__FN double pu__trial_value(pu__trial *t)
 {
-    const pu__slope *d = &t->d;
-    pu_int params = t->length[PU__OF_PARAMS];
-    double f[5] = {0, 0, 0, 0, 0}, h = 8 * pow((double)PU__EPS, 0.2), near, far, bend = HUGE_VAL;
-    for (int tries = 0; tries < 4 && !pu__finite_double(bend); tries++) {
-        h /= 8;
-        for (int s = 0; s < 5; s++) {
-            for (pu_int i = g; i < params; i += d->groups)
-                d->theta[i] = (pu_real)((double)d->kept[i] + (s - 2) * h * d->step[i]);
-            f[s] = d->value(t);
-        }
-        bend = fabs(f[0] - 4 * f[1] + 6 * f[2] - 4 * f[3] + f[4]);
-        pu__copy(d->theta, d->kept, params);
-    }
-    near = (f[3] - f[1]) / (2 * h);
-    far = (f[4] - f[0]) / (4 * h);
-    *allowed = fabs(near - far) / 2 + (bend + d->rounding + 4 * (double)PU__EPS * fabs(near)) / h;
-    return (4 * near - far) / 3;
+    double nll;
+    if (t->model)
+        return pu_model_nll(t->model, t->theta, t->data, &t->exact, &t->ws, &nll, NULL, NULL) ? HUGE_VAL : nll;
+    if (t->options.set && t->options.set(t->options.user, t->theta))
+        return HUGE_VAL;
+    pu__trial_of(t, PU__TRY_apply, t->q, 1, t->got);
+    return (double)pu__trial_weight[0] * pu__dot(t->op->rows, NULL, t->prior ? t->q : t->p, t->got);
 }
 
-/* A gradient against the differences. */
-PU__FN void pu__trial_slopes(pu__trial *t, pu_check_entry *entry, const double *grad)
+/* A gradient, t->want, against derivatives along groups of parameters, each moved by its size (a model's, many of
+   which are logarithms, by at least 1) times h: central differences with steps h and 2 h, extrapolated. What they
+   differ by measures the curvature, their fourth difference the noise; that and the rounding is what the derivative
+   may be off by. */
+PU__FN void pu__trial_slopes(pu__trial *t, pu_check_entry *entry)
 {
-    const pu__slope *d = &t->d;
-    for (pu_int g = 0; g < d->groups && !entry->wrong; g++) {
-        double allowed, slope = pu__difference(t, g, &allowed), sum = 0;
-        for (pu_int i = g; i < t->length[PU__OF_PARAMS]; i += d->groups)
-            sum += d->step[i] * grad[i];
-        if (!pu__finite_double(slope)) {
-            entry->left_out = "differences in some of theta, which cannot be moved";
-            continue;
+    pu_int params = t->length[PU__OF_PARAMS], groups = pu__min(params, t->options.most);
+    double f[5], h = pow((double)PU__EPS, 0.2), least = t->model ? 1 : 0;
+    pu__copy(t->kept, t->theta, params);
+    for (pu_int g = 0; g < groups && !entry->wrong; g++) {
+        pu_real sum = 0, slope;
+        double near, far, noise;
+        for (int s = 0; s < 5; s++) {
+            for (pu_int i = g; i < params; i += groups) {
+                double x = (double)t->kept[i], step = pu__max(least, x == 0 ? 1 : fabs(x));
+                t->theta[i] = (pu_real)(x + (s - 2) * h * step);
+                sum += s ? 0 : (pu_real)step * t->want[i];
+            }
+            f[s] = pu__trial_value(t);
         }
-        pu__compare(entry, "against differences", 1, &sum, &slope, allowed);
+        pu__copy(t->theta, t->kept, params);
+        /* errors of h^2 and 4 h^2, so that 4 : -1 has none; the fourth difference of what is smooth is noise */
+        near = (f[3] - f[1]) / (2 * h);
+        far = (f[4] - f[0]) / (4 * h);
+        noise = fabs(f[0] - 4 * f[1] + 6 * f[2] - 4 * f[3] + f[4]) + t->rounding + 4 * (double)PU__EPS * fabs(near);
+        slope = (pu_real)((4 * near - far) / 3);
+        if (pu__finite_double(noise))
+            pu__compare(entry, "against differences", 1, &sum, &slope, fabs(near - far) / 2 + noise / h);
+        else
+            entry->left_out = "differences in some of theta, which cannot be moved";
         if (entry->wrong)
             entry->index = g;
     }
 }
 
-/* p'Op(theta) q. A prior, whose gradient may be symmetrised: q'Op q. */
-PU__FN double pu__trial_form(pu__trial *t)
-{
-    const pu_real *p = (t->prior ? t->q : t->p);
-    double sum = 0;
-    if (t->options.set && t->options.set(t->options.user, t->options.theta))
-        return HUGE_VAL;
-    pu__trial_of(t, PU__TRY_apply, t->q, 1, t->got);
-    for (pu_int i = 0; i < t->op->rows; i++)
-        sum += (double)t->weight[0] * (double)p[i] * t->got[i];
-    return sum;
-}
-
-/* grad against differences, where the parameters can be moved. */
-PU__FN void pu__trial_grad(pu__trial *t)
-{
-    pu_check_entry *entry = &t->entry[PU__TRY_grad];
-    pu__slope *d = &t->d;
-    pu_int params = t->op->params;
-    double typical = 0;
-    if (!d->theta) {
-        entry->left_out = "differences: options.theta is NULL";
-        return;
-    }
-    pu__copy(d->kept, d->theta, params);
-    for (pu_int i = 0; i < params; i++)
-        typical += fabs((double)d->kept[i]) / (double)params;
-    for (pu_int i = 0; i < params; i++)
-        d->step[i] = d->kept[i] != 0 ? fabs((double)d->kept[i]) : typical + (typical == 0);
-    d->rounding = t->reach;
-    pu__trial_of(t, PU__TRY_grad, (t->prior ? t->q : t->p), 1, t->want);
-    pu__trial_slopes(t, entry, t->want);
-    if (t->options.set && t->options.set(t->options.user, d->theta))
-        pu__wrong(entry, "options.set refuses the theta that was there", -1);
-}
-
 /* ---- an operator ---- */
 
-/* What function f gives for unit vector i, into `out`. */
-PU__FN void pu__trial_unit(pu__trial *t, int f, pu_int i, double *out)
+/* grad against differences, where the parameters can be moved. They are put back. */
+PU__FN void pu__trial_grad(pu__trial *t)
 {
-    t->unit[i] = 1;
-    pu__trial_of(t, f, t->unit, 1, out);
-    t->unit[i] = 0;
-}
-
-/* t->other = Op x by its columns; transposed: Op'x; 2: sum_m x_m Op_mi^2. */
-PU__FN void pu__trial_dense(pu__trial *t, int transposed, const pu_real *x)
-{
-    pu_int rows = t->op->rows, cols = t->op->cols;
-    memset(t->other, 0, (size_t)pu__most(rows, cols) * sizeof(double));
-    for (pu_int i = 0; i < rows * cols; i++) {
-        double a = t->columns[i], factor = transposed == 2 ? a : 1;
-        if (transposed)
-            t->other[i / rows] += (double)x[i % rows] * a * factor;
-        else
-            t->other[i % rows] += a * (double)x[i / rows];
-    }
-}
-
-/* log det Op, Op^-1 and the condition, where Op is positive definite. */
-PU__FN void pu__trial_invert(pu__trial *t)
-{
-    pu_int n = t->op->rows, bad;
-    double *L = t->inverse + n * n;
-    memcpy(L, t->columns, (size_t)(n * n) * sizeof *L);
-    bad = pu__cholesky_double(n, L, &t->logdet);
-    if (bad >= 0) {
-        pu__wrong(&t->entry[PU__TRY_apply], "as a prior Op must be positive definite", bad);
+    if (!t->theta) {
+        t->entry[PU__TRY_grad].left_out = "differences: options.theta is NULL";
         return;
     }
-    pu__invert_lower(n, L);
-    for (pu_int i = 0; i < n; i++)
-        for (pu_int j = 0; j < n; j++) {
-            double sum = 0;
-            for (pu_int l = pu__most(i, j); l < n; l++)
-                sum += L[l * n + i] * L[l * n + j];
-            t->inverse[i * n + j] = sum;
-        }
-    t->condition = t->size * pu__norm(n * n, t->inverse);
+    t->rounding = t->tolerance * t->reach;
+    pu__trial_of(t, PU__TRY_grad, t->prior ? t->q : t->p, 1, t->want);
+    pu__trial_slopes(t, &t->entry[PU__TRY_grad]);
+    (void)pu__trial_value(t);
 }
 
-/* apply, which everything else is compared with: linear; as a prior symmetric and positive definite. */
+/* What the products with all unit vectors say that function f gives, into t->other: F F'q of sample; else entry i by
+   column i of Op, for apply that of Op'p, and the lower triangle of Op goes to t->factor. */
+PU__FN void pu__trial_units(pu__trial *t, int f)
+{
+    int sample = f == PU__TRY_sample;
+    pu_int rows = t->op->rows, units = t->length[sample ? PU__OF_NOISE : PU__OF_COLS];
+    pu__zeros(t->other, rows);
+    for (pu_int i = 0; i < units; i++) {
+        pu_real sum;
+        pu__zeros(t->spare, units);
+        t->spare[i] = 1;
+        /* a column of F, or of Op */
+        pu__trial_of(t, sample ? f : PU__TRY_apply, t->spare, 1, t->got);
+        sum = (pu_real)pu__dot(rows, f == PU__TRY_gram_diag ? t->got : NULL, sample ? t->q : t->p, t->got);
+        if (sample)
+            pu__axpy(rows, sum, t->got, t->other);
+        else
+            t->other[i] = f == PU__TRY_diag ? t->got[i] : sum;
+        for (pu_int j = 0; j < rows && f == PU__TRY_apply; j++)
+            t->factor[i * rows + j] = j > i ? 0 : (double)t->got[j];
+    }
+}
+
+/* apply, which everything else is compared with, and its size. As a prior it must be symmetric and positive
+   definite; with W the inverse of the Cholesky factor tr Op^-1 = |W|^2 >= |Op^-1|. */
 PU__FN void pu__trial_apply(pu__trial *t)
 {
     pu_check_entry *entry = &t->entry[PU__TRY_apply];
-    pu_int rows = t->op->rows, cols = t->op->cols;
-    double curvature = 0;
-    memcpy(t->product, t->want, (size_t)(PU__TRIAL_COLUMNS * rows) * sizeof(double));
+    pu_int n = t->op->rows, bad;
     /* for a standard normal q the mean of |Op q|^2 is |Op|^2 */
-    t->size = pu__norm(PU__TRIAL_COLUMNS * rows, t->product) / sqrt((double)PU__TRIAL_COLUMNS);
-    t->reach = t->tolerance * t->size * sqrt(pu__dot(cols, NULL, t->q, t->q));
-    for (pu_int c = 0; c < cols && t->all; c++)
-        pu__trial_unit(t, PU__TRY_apply, c, t->columns + c * rows);
-    if (t->all) {
-        pu__trial_dense(t, 0, t->q);
-        pu__compare(entry, "linear: Op q against sum_j q_j Op e_j", rows, t->product, t->other, t->reach);
-    }
-    if (!t->prior)
+    t->size = pu__norm(PU__TRIAL_COLUMNS * n, t->want) / sqrt((double)PU__TRIAL_COLUMNS);
+    t->reach = t->size * pu__norm(t->op->cols, t->q);
+    if (!t->prior || !t->known)
         return;
+    pu__trial_units(t, PU__TRY_apply);
     pu__trial_of(t, PU__TRY_apply, t->p, 1, t->want);
-    for (pu_int i = 0; i < rows; i++)
-        curvature += t->want[i] * (double)t->p[i];
-    if (!(curvature > 0))
-        pu__wrong(entry, "as a prior Op must be positive definite", -1);
-    if (!t->all)
-        return;
-    pu__trial_dense(t, 1, t->p);
-    pu__compare(entry, "as a prior Op must be symmetric", rows, t->want, t->other, t->reach);
-    if (!entry->wrong)
-        pu__trial_invert(t);
+    pu__compare(entry, "as a prior Op must be symmetric", n, t->want, t->other, t->tolerance * t->reach);
+    t->logdet = 0;
+    bad = pu__cholesky_double(n, t->factor, &t->logdet);
+    if (bad >= 0)
+        pu__wrong(entry, "as a prior Op must be positive definite", bad);
+    pu__invert_lower(n, t->factor);
+    t->condition = 0;
+    for (pu_int i = 0; i < n * n; i++)
+        t->condition += t->size * t->factor[i] * t->factor[i];
+    if (t->tolerance * t->condition < 0.25)
+        t->known |= PU__TRIAL_FACTOR;
 }
 
-/* t->other = F F'q by products with all unit vectors. */
-PU__FN void pu__trial_sample(pu__trial *t)
-{
-    pu_int rows = t->op->rows;
-    memset(t->other, 0, (size_t)rows * sizeof(double));
-    for (pu_int i = 0; i < t->length[PU__OF_NOISE]; i++) {
-        double along = 0;
-        pu__trial_unit(t, PU__TRY_sample, i, t->got);
-        for (pu_int m = 0; m < rows; m++)
-            along += t->got[m] * (double)t->q[m];
-        for (pu_int m = 0; m < rows; m++)
-            t->other[m] += along * t->got[m];
-    }
-}
-
-/* t->other = weight tr(Op^-1 dOp), the derivative of weight log det Op: grad's for the columns of Op^-1 and unit vectors. */
+/* t->other = weight tr(Op^-1 dOp), the derivative of weight log det Op. As Op^-1 = W'W it is the sum over the rows w
+   of W of w'dOp w, which is what grad gives. */
 PU__FN void pu__trial_trace(pu__trial *t)
 {
     pu_int n = t->op->rows;
-    t->with = t->unit;
-    memset(t->other, 0, (size_t)t->op->params * sizeof(double));
-    for (pu_int j = 0; j < n; j++) {
-        t->unit[j] = 1;
-        for (pu_int i = 0; i < n; i++)
-            t->spare[i] = (pu_real)t->inverse[j * n + i];
-        pu__trial_run(t, PU__TRY_grad, t->spare, 1, 0, 0, t->other);
-        t->unit[j] = 0;
+    pu__zeros(t->other, t->op->params);
+    t->with = t->spare;
+    for (pu_int i = 0; i < n * n; i++) {
+        t->spare[i % n] = (pu_real)t->factor[i];
+        if (i % n < n - 1)
+            continue;
+        pu__trial_of(t, PU__TRY_grad, t->spare, 1, t->got);
+        pu__axpy(t->op->params, 1, t->got, t->other);
     }
     t->with = t->q;
 }
 
-/* What keeps function f from being compared with others; "": nothing. */
-PU__FN const char *pu__trial_lacks(const pu__trial *t, int f)
-{
-    int logdet = f == PU__TRY_logdet || f == PU__TRY_logdet_grad;
-    int grads = f == PU__TRY_logdet_grad || f == PU__TRY_grad_rows || f == PU__TRY_band_grad || f == PU__TRY_row_grad;
-    if ((f == PU__TRY_apply_t || f == PU__TRY_diag || f == PU__TRY_gram_diag) && !t->all)
-        return "its values: more columns than options.most";
-    if (f == PU__TRY_sample && t->length[PU__OF_NOISE] > 16 * t->options.most)
-        return "F F' = Op: more normals than 16 options.most";
-    if (logdet && !(t->condition > 0 && t->tolerance * t->condition < 0.25))
-        return "its value: not a prior, more columns than options.most, or too near to singular";
-    if (grads && (!t->op->grad || t->entry[PU__TRY_grad].wrong))
-        return "against grad, which is wrong or not there";
-    if (f == PU__TRY_apply_rows_t && (!t->op->apply_t || t->entry[PU__TRY_apply_t].wrong))
-        return "against apply_t, which is wrong or not there";
-    return "";
-}
-
-/* Function f, which gave t->want, against apply and grad. `scale`: what the rounding is relative to, besides the result. */
+/* Function f, which gave t->want, against t->other, what it must give by apply and grad. `scale`: what the rounding is
+   relative to, besides the result. */
 PU__FN void pu__trial_values(pu__trial *t, int f)
 {
-    pu_int rows = t->op->rows, half = t->length[PU__OF_HALF], k = PU__TRIAL_COLUMNS, n = t->length[pu__shapes[f][1]];
-    const char *what = "against apply";
-    const double *got = t->want, *want = t->other;
-    double scale = t->reach / t->tolerance;
-    t->entry[f].left_out = pu__trial_lacks(t, f);
-    if (t->entry[f].left_out[0])
+    const pu__shape *shape = &pu__shapes[f];
+    pu_check_entry *entry = &t->entry[f], *by = &t->entry[shape->by];
+    pu_int rows = t->op->rows, half = t->length[PU__OF_HALF], n = t->length[shape->out];
+    pu_int k = shape->how & PU__TRIAL_MANY ? PU__TRIAL_COLUMNS : 1;
+    double scale = shape->by == PU__TRY_grad || f == PU__TRY_gram_diag ? 0 : t->reach;
+    if (shape->how & (PU__TRIAL_UNITS | PU__TRIAL_FACTOR) & ~t->known)
+        entry->left_out = "its values: more columns than options.most; of logdet: not a prior, or too near to singular";
+    if (!by->tested || by->wrong)
+        entry->left_out = "its values: grad or apply_t, which they follow from, is wrong or not there";
+    if (entry->left_out[0])
         return;
+    /* those of their own kind */
     switch (f) {
     case PU__TRY_apply: pu__trial_apply(t); return;
     case PU__TRY_grad: pu__trial_grad(t); return;
-    case PU__TRY_condition: /* "about": compared with nothing but its least value */
-        if (!(t->want[0] > 0.9))
-            pu__wrong(&t->entry[f], "below 1", 0);
+    /* "about": compared with nothing but its least value */
+    case PU__TRY_condition:
+        if (t->want[0] < PU_R(0.9))
+            pu__wrong(entry, "below 1", 0);
         return;
-    case PU__TRY_apply_t:
-        pu__trial_dense(t, 1, t->p);
-        what = "against the transpose of apply";
-        break;
-    case PU__TRY_diag:
-        for (pu_int i = 0; i < rows; i++)
-            t->other[i] = t->columns[i * rows + i];
-        what = "against Op_ii of apply";
-        break;
-    case PU__TRY_gram_diag:
-        pu__trial_dense(t, 2, t->p);
-        what = "against sum_m w_m Op_mi^2 of apply";
-        scale = 0;
-        break;
-    case PU__TRY_sample:
-        pu__trial_sample(t);
-        got = t->product;
-        what = "F F'q against Op q";
-        break;
+    /* F F'q below, here Op q */
+    case PU__TRY_sample: pu__trial_of(t, PU__TRY_apply, t->q, 1, t->want); break;
     case PU__TRY_solve:
-        for (pu_int i = 0; i < rows; i++) {
-            t->spare[i] = (pu_real)t->want[i];
-            t->other[i] = (double)t->q[i];
-        }
         scale += t->size * pu__norm(rows, t->want);
-        pu__trial_of(t, PU__TRY_apply, t->spare, 1, t->want);
-        what = "Op Op^-1 q against q";
+        pu__trial_of(t, PU__TRY_apply, t->want, 1, t->other);
+        pu__copy(t->want, t->q, rows);
         break;
     case PU__TRY_logdet:
-        want = &t->logdet;
+        t->other[0] = (pu_real)t->logdet;
         scale = t->condition;
-        what = "against the log det of apply";
         break;
-    case PU__TRY_apply_rows:
-        n *= k;
-        for (pu_int i = 0; i < n; i++)
-            t->other[i] = t->product[i / half * rows + t->list[i % half]];
-        break;
-    case PU__TRY_apply_rows_t:
-        n *= k;
-        pu__trial_of(t, PU__TRY_apply_t, t->masked, k, t->other);
-        what = "against apply_t";
-        break;
-    case PU__TRY_band_add:
-    case PU__TRY_row: want = t->product; break;
-    default: /* the gradients; that of a row has no weight, so that all are compared without */
-        what = "against grad";
-        if (f == PU__TRY_logdet_grad)
-            pu__trial_trace(t);
-        else if (f == PU__TRY_grad_rows)
-            pu__trial_of(t, PU__TRY_grad, t->masked, k, t->other);
-        else
-            pu__trial_of(t, PU__TRY_grad, f == PU__TRY_row_grad ? t->p : t->q, 1, t->other);
-        for (pu_int i = 0; f == PU__TRY_row_grad && i < n; i++)
-            t->want[i] *= (double)t->weight[0];
-        scale = f == PU__TRY_logdet_grad ? t->condition * pu__norm(n, want) : 0;
+    case PU__TRY_logdet_grad:
+        pu__trial_trace(t);
+        scale = t->condition * pu__norm(n, t->other);
     }
-    pu__compare(&t->entry[f], what, n, got, want, t->tolerance * (scale + pu__norm(n, want)));
+    if (shape->how & PU__TRIAL_UNITS)
+        pu__trial_units(t, f);
+    /* rows and bands: the same by the function for all of Op, which takes `masked` for `some` */
+    if (f >= PU__TRY_apply_rows) {
+        pu__trial_of(t, shape->by, t->p + (shape->in + (shape->in == PU__OF_HALF)) * t->most, k, t->other);
+        n *= shape->how & PU__TRIAL_SUM ? 1 : k;
+    }
+    for (pu_int i = 0; i < n && f == PU__TRY_apply_rows; i++)
+        t->other[i] = t->other[i / half * rows + t->list[i % half]];
+    pu__compare(entry, shape->what, n, t->want, t->other, t->tolerance * (scale + pu__norm(n, t->other)));
 }
 
-/* Memory of a trial. */
+/* Memory of a trial. Boxes: guards that are looked at, and as much room behind them as scratch of three vectors
+   takes. */
 PU__FN void pu__trial_layout(void *self, pu__arena *arena)
 {
     pu__trial *t = (pu__trial *)self;
     const pu_int *length = t->length;
-    pu_int k = PU__TRIAL_COLUMNS, params = length[PU__OF_PARAMS], rows = length[PU__OF_ROWS], cols = length[PU__OF_COLS];
-    pu_int n = pu__most(pu__most(rows, cols), length[PU__OF_NOISE]), most = pu__most(k * n, params);
-    pu_int room = pu__most(pu__most(most + k * PU__TRIAL_GAP, k * t->scratch), t->band);
-    pu_real **vectors[] = {&t->p, &t->q, &t->e, &t->some, &t->masked, &t->unit, &t->spare};
-    double **results[] = {&t->product, &t->want, &t->got, &t->other, &t->d.step};
-    /* guards that are looked at, and as much room behind them as scratch of three vectors takes */
-    t->guard = (size_t)pu__min(4 * n + 64, 1000) * sizeof(double);
+    pu_int n = pu__most(pu__most(length[PU__OF_ROWS], length[PU__OF_COLS]), length[PU__OF_NOISE]);
+    pu_int k = PU__TRIAL_COLUMNS;
+    t->most = pu__most(k * n, length[PU__OF_PARAMS]);
+    /* a guard is looked at byte by byte, and need not be longer for large vectors */
+    t->guard = pu__min(8 * n + 128, 2000);
+    t->tolerance = 20 * sqrt((double)n) * (double)PU__EPS;
     for (int i = 0; i < PU__BOXES; i++)
-        t->box[i].at = (unsigned char *)pu__doubles(arena, room + 4 * n + 2064, 1);
-    for (int i = 0; i < 7; i++)
-        *vectors[i] = pu__reals(arena, n, k);
-    for (int i = 0; i < 5; i++)
-        *results[i] = pu__doubles(arena, most, 1);
-    t->d.kept = pu__reals(arena, params, 1);
-    t->moved = pu__reals(arena, params, 1);
-    t->list = pu__indices(arena, length[PU__OF_HALF]);
-    t->columns = pu__doubles(arena, t->all ? rows : 0, cols);
-    t->inverse = pu__doubles(arena, t->all && t->prior ? 2 * rows : 0, rows);
+        t->box[i].from = pu__reals(arena, t->most + k * (t->scratch + PU__TRIAL_GAP) + t->band + 8 * n + 4128, 1);
+    t->p = pu__reals(arena, t->most, 10);
+    t->list = pu__indices(arena, n);
+    t->factor = pu__doubles(arena, t->known && t->prior ? n : 0, n);
 }
 
 /* Memory, random vectors, and the entries of functions from .. to - 1. */
@@ -19952,38 +19859,37 @@ PU__FN pu_status pu__trial_open(pu__trial *t, pu__call *call, const char *of, in
         PU__TRIAL_LIST(PU__X)
 #undef PU__X
     };
-    pu_int rows = t->length[PU__OF_ROWS], cols = t->length[PU__OF_COLS], noise = t->length[PU__OF_NOISE];
-    pu_int k = PU__TRIAL_COLUMNS, half = t->length[PU__OF_HALF], n = pu__most(pu__most(rows, cols), noise);
+    pu_real **vectors[] = {&t->p,     &t->q,    &t->e,    &t->some, &t->masked,
+                           &t->spare, &t->kept, &t->want, &t->got,  &t->other};
+    pu_int half = t->length[PU__OF_HALF];
+    pu__begin(call, NULL, &t->own);
     call->ws->allocator = t->options.allocator;
     if (pu__allocate(call, pu__trial_layout, t))
-        return call->report->status;
+        return t->own.status;
     for (int f = from; f < to; f++) {
         pu_check_entry entry = {of, f == PU__TRY_model_grad ? "grad" : names[f], 0, 0, "", "", 0, 0, -1};
         t->entry[f] = entry;
     }
-    pu_real *vectors[] = {t->p, t->q, t->e};
-    for (int i = 0; i < 3; i++)
-        pu_normals(t->options.seed, 7, (uint32_t)i, 0, PU__STREAM_TEST, 0, k * t->length[i], vectors[i]);
-    t->tolerance = 20 * sqrt((double)n) * (double)PU__EPS;
-    t->weight[0] = PU_R(0.75);
-    t->weight[1] = PU_R(-1.25);
-    t->weight[2] = 2;
-    pu__zeros(t->masked, k * n);
-    pu__zeros(t->unit, k * n);
-    for (pu_int i = 0; i < k * rows; i++)
-        t->p[i] = t->p[i] < 0 ? -t->p[i] : t->p[i];
-    for (pu_int i = 0; i < half * k; i++) {
-        pu_int at = i / half * rows + 2 * (i % half);
-        t->list[i % half] = 2 * (i % half);
-        t->some[i] = t->masked[at] = t->p[at];
+    for (int i = 0; i < 10; i++)
+        *vectors[i] = t->p + i * t->most;
+    /* p, q, e and some in one draw */
+    pu_normals(t->options.seed, 7, 0, 0, PU__STREAM_TEST, 0, 4 * t->most, t->p);
+    pu__zeros(t->masked, t->most);
+    for (pu_int i = 0; i < t->most; i++)
+        t->p[i] = (pu_real)fabs((double)t->p[i]);
+    for (pu_int i = 0; i < PU__TRIAL_COLUMNS * half; i++) {
+        pu_int m = 2 * (i % half);
+        t->list[i % half] = m;
+        t->masked[i / half * t->length[PU__OF_ROWS] + m] = t->some[i];
     }
     t->with = t->q;
     return PU_OK;
 }
 
-/* All functions of an operator, which is called `of`. */
-PU__FN pu_status pu__trial_operator(pu__trial *t, const pu_op *op, const char *of, pu_op_role role, pu_report *report)
+/* All functions of an operator, which is called `of`. NULL is refused. */
+PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of, pu_op_role role)
 {
+    const pu_op none = PU__ZERO, *op = given ? given : &none;
     const int there[] = {
 #define PU__X(f) op->f != NULL,
         PU__OP_FUNCTIONS(PU__X)
@@ -19991,113 +19897,80 @@ PU__FN pu_status pu__trial_operator(pu__trial *t, const pu_op *op, const char *o
     };
     pu_int index = -1, rows = op->rows, cols = op->cols, noise = op->noise ? op->noise : rows, most = t->options.most;
     const pu_int length[PU__LENGTHS] = {rows, cols, noise, (rows + 1) / 2, op->params, 1, 0};
-    int banded = op->band_add || op->band_grad || op->row;
+    pu_int largest = pu__most(pu__most(rows, cols), pu__most(noise, pu__most(op->params, op->work)));
+    const pu__fault faults[] = {{!given, PU_E_NULL, of},
+                                {!op->apply, PU_E_NULL, "op.apply"},
+                                {rows < 1 || cols < 1 || noise < 0 || op->params < 0 || op->work < 0 || op->band < 0 ||
+                                     op->band > cols || !(op->flops >= 0),
+                                 PU_E_ARGUMENT, "op (its sizes, band, flops)"},
+                                {largest > 100000000, PU_E_OVERFLOW, "op (too large to be checked)"},
+                                {0, PU_OK, ""}};
     pu__call call;
     pu_check_entry *entry = t->entry;
     pu_status status;
-    if (!op->apply)
-        return pu__refuse(report, PU_E_NULL, "op.apply");
-    if (rows < 1 || cols < 1 || op->params < 0 || op->work < 0 || noise < 0 || op->band < 0 || op->band > cols ||
-        !(op->flops >= 0))
-        return pu__refuse(report, PU_E_ARGUMENT, "op (its sizes, flops)");
-    if ((double)rows * (double)(op->band + 1) + (double)cols + (double)noise + (double)op->params + (double)op->work > 1e8)
-        return pu__refuse(report, PU_E_OVERFLOW, "op (too large to be checked)");
-    pu__begin(&call, NULL, report);
+    if (pu__refuse_first(faults, &t->own))
+        return;
+    /* a prior where the caller says so, or where it has what only a prior has */
     t->op = op;
     t->prior = role == PU_ROLE_PRIOR || (role == PU_ROLE_ANY && (op->sample || op->logdet || !op->apply_t));
-    t->all = cols <= most && rows <= 16 * most;
+    t->known = cols <= most && pu__most(rows, noise) <= 16 * most ? PU__TRIAL_UNITS : 0;
     memcpy(t->length, length, sizeof length);
     t->scratch = op->work;
-    t->width = banded ? op->band + 1 : -1;
+    /* one diagonal more than the operator has */
+    t->width = op->band + 1;
     t->band = rows * (t->width + 1) * (pu_int)(sizeof(double) / sizeof(pu_real));
-    t->d.value = pu__trial_form;
-    t->d.groups = pu__min(op->params, pu__min(most, pu__most(10, 2000000 / (rows + cols))));
-    t->d.theta = t->options.theta;
-    t->logdet = t->condition = 0;
+    t->theta = t->options.theta;
     if (pu__trial_open(t, &call, of, 0, PU__OP_TRIES))
-        return pu__finish(&call, report->status);
+        return;
     if (t->prior && rows != cols)
         pu__wrong(&entry[PU__TRY_apply], "a prior is square", -1);
     if (!t->prior && !op->apply_t)
         pu__wrong(&entry[PU__TRY_apply_t], "a map needs it", -1);
+    /* numbers that `check` refuses are not for the others */
     entry[PU__TRY_check].tested = op->check != NULL;
     status = op->check ? op->check(op, &index) : PU_OK;
     if (status)
         pu__wrong(&entry[PU__TRY_check], pu_status_text(status), index);
     for (int f = 0; f < PU__TRY_check; f++) {
-        if (!there[f])
+        if (!there[f] || (f == PU__TRY_row_grad && !op->row))
             entry[f].left_out = "not there";
-        else if (entry[PU__TRY_apply].wrong || status || (f == PU__TRY_row_grad && (!op->row || entry[PU__TRY_row].wrong)))
-            entry[f].left_out = "apply, row or check is wrong";
+        else if (entry[PU__TRY_apply].wrong || status)
+            entry[f].left_out = "apply or check is wrong";
         else if (pu__trial_function(t, f))
             pu__trial_values(t, f);
     }
-    return pu__finish(&call, PU_OK);
+    pu_workspace_free(&call.own_ws);
 }
 
 /* ---- a model ---- */
 
-/* The exact mean NLL at theta. */
-PU__FN double pu__trial_nll(pu__trial *t)
+/* Names, scales and bounds of theta, which must be within. Names are compared with the first ones. Behind what is
+   written to are two guards, of which one stays as it is. */
+PU__FN void pu__trial_params(const pu__trial *t, pu_check_entry *entry)
 {
-    double nll = HUGE_VAL;
-    return pu_model_nll(t->model, t->d.theta, t->data, &t->exact, t->ws, &nll, NULL, NULL) ? HUGE_VAL : nll;
-}
-
-/* set: the same theta gives the same likelihood after another one was set. */
-PU__FN void pu__trial_set(pu__trial *t)
-{
-    pu_check_entry *entry = &t->entry[PU__TRY_set];
-    double first = pu__trial_nll(t), again;
+    pu_param box[3], *param = &box[0], *other = &box[1];
     entry->tested = 1;
-    (void)pu__difference(t, 0, &again);
-    again = pu__trial_nll(t);
-    if (!pu__finite_double(first))
-        entry->left_out = "likelihoods: there is no exact one";
-    else if (first != again)
-        pu__wrong(entry, "the same theta, set twice, gives two likelihoods", -1);
-}
-
-/* What is wrong with the description of entry i of theta, or NULL. */
-PU__FN const char *pu__trial_param(const pu__trial *t, pu_int i, double theta, pu_param *param)
-{
-    struct {
-        pu_param param, guard;
-    } box;
-    pu_param all;
-    double x;
-    memset(&box, PU__TRIAL_PATTERN, sizeof box);
-    all = box.guard;
-    (void)pu_model_param(t->model, i, &box.param);
-    *param = box.param;
-    if (memcmp(&all, &box.guard, sizeof all) != 0)
-        return "writes outside of *param";
-    if (!memchr(param->name, 0, sizeof param->name) || !param->name[0])
-        return "a name without its terminating zero, or an empty one";
-    if ((int)param->scale < PU_SCALE_FREE || (int)param->scale > PU_SCALE_ATANH)
-        return "a scale that is not one of pu_scale";
-    pu__describe(&all, "", -1, -1, param->scale);
-    if (!(param->lower >= all.lower && param->upper <= all.upper && param->lower < param->upper))
-        return "bounds that do not fit the scale, or each other";
-    x = pu_param_natural(param, theta);
-    return x > param->lower && x < param->upper ? NULL : "theta is out of bounds";
-}
-
-/* Names, scales and bounds of theta. Names are compared with the first ones. */
-PU__FN void pu__trial_describe(pu__trial *t)
-{
-    pu_check_entry *entry = &t->entry[PU__TRY_describe];
-    pu_param param, other;
-    entry->tested = 1;
-    for (pu_int i = 0; !entry->wrong && i < t->model->params; i++) {
-        const char *what = pu__trial_param(t, i, (double)t->d.kept[i], &param);
-        for (pu_int j = 0; !what && j < pu__min(i, t->options.most); j++) {
-            (void)pu__trial_param(t, j, 0, &other);
-            if (strcmp(param.name, other.name) == 0)
-                what = "two parameters of the same name";
+    for (pu_int i = 0; i < t->model->params && !entry->wrong; i++) {
+        memset(box, PU__TRIAL_PATTERN, sizeof box);
+        (void)pu_model_param(t->model, i, param);
+        if (memcmp(other, &box[2], sizeof *other) != 0)
+            pu__wrong(entry, "writes outside of *param", i);
+        if (!memchr(param->name, 0, sizeof param->name) || !param->name[0])
+            pu__wrong(entry, "a name without its terminating zero, or an empty one", i);
+        if ((int)param->scale < PU_SCALE_FREE || (int)param->scale > PU_SCALE_ATANH)
+            pu__wrong(entry, "a scale that is not one of pu_scale", i);
+        /* the bounds of the scale */
+        pu__describe(other, "", -1, -1, param->scale);
+        if (!(param->lower >= other->lower && param->upper <= other->upper && param->lower < param->upper))
+            pu__wrong(entry, "bounds that do not fit the scale, or each other", i);
+        double x = pu_param_natural(param, (double)t->theta[i]);
+        if (!(x > param->lower && x < param->upper))
+            pu__wrong(entry, "theta is out of bounds", i);
+        for (pu_int j = 0; j < pu__min(i, t->options.most) && !entry->wrong; j++) {
+            (void)pu_model_param(t->model, j, other);
+            if (strcmp(param->name, other->name) == 0)
+                pu__wrong(entry, "two parameters of the same name", i);
         }
-        if (what)
-            pu__wrong(entry, what, i);
     }
 }
 
@@ -20106,108 +19979,81 @@ PU__FN void pu__trial_start(pu__trial *t)
 {
     pu_check_entry *entry = &t->entry[PU__TRY_start];
     pu_report report;
-    pu_param param;
-    if (!t->model->start) {
+    if (!t->model->start)
         entry->left_out = "not there";
-        return;
+    else if (pu__trial_function(t, PU__TRY_start)) {
+        pu__copy(t->theta, t->want, t->model->params);
+        if (!t->entry[PU__TRY_describe].wrong)
+            pu__trial_params(t, entry);
+        if (pu_model_set(t->model, t->theta, &report))
+            pu__wrong(entry, "refused by set", report.where.index);
     }
-    if (!pu__trial_function(t, PU__TRY_start))
-        return;
-    for (pu_int i = 0; i < t->model->params; i++) {
-        t->d.theta[i] = (pu_real)t->want[i];
-        if (!t->entry[PU__TRY_describe].wrong && pu__trial_param(t, i, t->want[i], &param))
-            pu__wrong(entry, "out of bounds", i);
-    }
-    if (pu_model_set(t->model, t->d.theta, &report))
-        pu__wrong(entry, "refused by set", report.where.index);
 }
 
-/* An array that `uses` does not name is NaN, all others are 0: the gradient must not become NaN. */
-PU__FN void pu__trial_uses(pu__trial *t)
+/* grad: in itself; where an array that `uses` does not name is NaN, all others 0: it must not become NaN; then, the
+   model being fit for it, against differences of the exact likelihood. */
+PU__FN void pu__trial_model_grad(pu__trial *t)
 {
     static const char *const what[PU__CANONICAL] = {
         "grad reads nu, but PU_USES_NU is not set",   "grad reads Gamma, but PU_USES_GAMMA is not set",
         "grad reads Phi, but PU_USES_PHI is not set", "grad reads eta, but PU_USES_ETA is not set",
         "grad reads psi, but PU_USES_PSI is not set", "grad reads precond, but PU_USES_PRECOND is not set"};
-    pu_int at = 0;
-    t->entry[PU__TRY_uses].tested = 1;
-    for (int b = 0; b < PU__CANONICAL; b++) {
-        pu__zeros(t->spare, t->length[PU__OF_ROWS]);
-        memset(t->spare + at, 0xff, (size_t)t->canonical[b] * sizeof(pu_real));
-        at += t->canonical[b];
-        if (t->model->uses >> b & 1)
-            continue;
-        pu__trial_of(t, PU__TRY_model_grad, t->spare, 1, t->other);
-        pu__compare_finite(&t->entry[PU__TRY_uses], what[b], t->model->params, t->other);
-    }
-}
-
-/* grad: linear in its input, and against differences of the exact likelihood. */
-PU__FN void pu__trial_model_grad(pu__trial *t)
-{
-    pu_check_entry *entry = &t->entry[PU__TRY_model_grad];
-    pu_int params = t->model->params, length = t->length[PU__OF_ROWS];
-    pu_real *g = t->masked, *random = t->p;
-    pu_gradient_result want = pu__trial_canonical(t, t->model->uses & 31u, g);
-    pu_options exact = pu__model_options(t->model, &t->exact);
+    pu_check_entry *entry = &t->entry[PU__TRY_model_grad], *uses = &t->entry[PU__TRY_uses];
+    pu_real *nan = t->spare;
     pu_report report;
-    double scale;
-    if (!pu__trial_function(t, PU__TRY_model_grad))
-        return;
-    pu__trial_uses(t);
-    if (pu_gradient(&t->model->lgm, t->data, &exact, t->ws, &want, &report)) {
-        entry->left_out = report.where.what;
-        return;
+    uses->tested = pu__trial_function(t, PU__TRY_model_grad);
+    pu__zeros(t->spare, t->length[PU__OF_ROWS]);
+    for (int b = 0; b < PU__CANONICAL && !entry->wrong; b++) {
+        /* this one NaN */
+        memset(nan, 0xff, (size_t)t->canonical[b] * sizeof(pu_real));
+        pu__trial_of(t, PU__TRY_model_grad, t->spare, 1, t->other);
+        if (!(t->model->uses >> b & 1))
+            pu__compare(uses, what[b], t->model->params, t->other, t->other, 0);
+        pu__zeros(nan, t->canonical[b]);
+        nan += t->canonical[b];
     }
-    pu__trial_of(t, PU__TRY_model_grad, g, 1, t->product);
-    /* g + r, r random and of the size of g */
-    scale = sqrt(pu__dot(length, NULL, g, g) / (double)length);
-    for (pu_int i = 0; i < length; i++)
-        t->spare[i] = g[i] + (pu_real)scale * random[i];
-    pu__trial_of(t, PU__TRY_model_grad, t->spare, 1, t->got);
-    for (pu_int i = 0; i < params; i++)
-        t->other[i] = t->product[i] + scale * t->want[i];
-    pu__compare(entry, "linear in the gradient it is given", params, t->got, t->other,
-                t->tolerance * (pu__norm(params, t->product) + scale * pu__norm(params, t->want)));
-    t->d.rounding = (double)PU__EPS * fabs(report.nll);
-    pu__trial_slopes(t, entry, t->product);
+    /* what `uses` does not name is NULL from here on */
+    if (entry->wrong || uses->wrong)
+        return;
+    if (pu_model_gradient(t->model, t->theta, t->data, &t->exact, &t->ws, t->want, NULL, &report))
+        entry->left_out = report.where.what;
+    else {
+        t->rounding = (double)PU__EPS * fabs(report.nll);
+        pu__trial_slopes(t, entry);
+    }
 }
 
-/* The model at theta, whose operators are fit to be used. */
-PU__FN pu_status pu__trial_model(pu__trial *t, const pu_real *theta, pu_report *report)
+/* The model at theta, whose operators are fit to be used. Its theta is moved in an array that only operators need.
+   The last likelihood sets theta again, after all others, and must be the first. */
+PU__FN void pu__trial_model(pu__trial *t, const pu_real *theta)
 {
     const pu_lgm *lgm = &t->model->lgm;
     pu_int D = lgm->Gamma->rows, M = lgm->Phi->rows, params = t->model->params;
     const pu_int canonical[PU__CANONICAL] = {D, lgm->Gamma->params, lgm->Phi->params, M, M, D};
+    pu_check_entry *set = &t->entry[PU__TRY_set];
+    double first;
     pu__call call;
-    pu__begin(&call, NULL, report);
     memset(t->length, 0, sizeof t->length);
     memcpy(t->canonical, canonical, sizeof canonical);
     for (int b = 0; b < PU__CANONICAL; b++)
         t->length[PU__OF_ROWS] += canonical[b];
     t->length[PU__OF_PARAMS] = params;
-    t->scratch = t->band = 0;
-    t->all = 0;
-    t->d.value = pu__trial_nll;
-    t->d.groups = pu__min(params, t->options.most);
+    t->scratch = t->band = t->known = 0;
     if (pu__trial_open(t, &call, "model", PU__OP_TRIES, PU__TRIES))
-        return pu__finish(&call, report->status);
-    t->d.theta = t->moved;
-    pu__copy(t->d.theta, theta, params);
-    pu__copy(t->d.kept, theta, params);
-    for (pu_int i = 0; i < params; i++) {
-        pu_param param;
-        (void)pu__trial_param(t, i, (double)theta[i], &param);
-        t->d.step[i] = param.scale == PU_SCALE_FREE ? pu__max(1, fabs((double)theta[i])) : 1;
-    }
-    pu__trial_set(t);
-    pu__trial_describe(t);
-    pu__trial_start(t);
-    pu__copy(t->d.theta, theta, params);
-    (void)pu_model_set(t->model, theta, NULL);
+        return;
+    t->theta = t->e;
+    pu__copy(t->theta, theta, params);
+    set->tested = 1;
+    first = pu__trial_value(t);
+    pu__trial_params(t, &t->entry[PU__TRY_describe]);
     pu__trial_model_grad(t);
-    (void)pu_model_set(t->model, theta, NULL);
-    return pu__finish(&call, PU_OK);
+    pu__trial_start(t);
+    pu__copy(t->theta, theta, params);
+    if (!pu__finite_double(first))
+        set->left_out = "likelihoods: there is no exact one";
+    if (pu__trial_value(t) != first)
+        pu__wrong(set, "the same theta, set twice, gives two likelihoods", -1);
+    pu_workspace_free(&call.own_ws);
 }
 
 /* ---- the calls ---- */
@@ -20217,6 +20063,7 @@ PU__FN void pu__trial_begin(pu__trial *t, const pu_check_options *options, pu_ch
 {
     memset(t, 0, sizeof *t);
     memset(report, 0, sizeof *report);
+    pu__report_clear(&t->own);
     if (options)
         t->options = *options;
     if (t->options.most < 1)
@@ -20225,14 +20072,12 @@ PU__FN void pu__trial_begin(pu__trial *t, const pu_check_options *options, pu_ch
 }
 
 /* The status of a report: that of a refusal, or PU_E_CONTRACT for the first fault. */
-PU__FN pu_status pu__trial_end(pu_check_report *report, const pu_report *own, int count)
+PU__FN pu_status pu__trial_end(const pu__trial *t, pu_check_report *report, int count)
 {
-    report->status = own->status;
-    report->where = own->where;
-    if (report->status)
-        return report->status;
-    report->count = count;
-    for (int i = count - 1; i >= 0; i--)
+    report->status = t->own.status;
+    report->where = t->own.where;
+    report->count = t->own.status ? 0 : count;
+    for (int i = report->count - 1; i >= 0; i--)
         if (report->entry[i].wrong) {
             report->wrong++;
             report->status = PU_E_CONTRACT;
@@ -20246,16 +20091,11 @@ PU__FN pu_status pu__trial_end(pu_check_report *report, const pu_report *own, in
 PU_DEF pu_status pu_op_check(const pu_op *op, const pu_check_options *options, pu_check_report *report)
 {
     pu__trial t;
-    pu_report own;
     if (!report)
         return PU_E_NULL;
-    pu__report_clear(&own);
     pu__trial_begin(&t, options, report);
-    if (op)
-        (void)pu__trial_operator(&t, op, "op", t.options.role, &own);
-    else
-        (void)pu__refuse(&own, PU_E_NULL, "op");
-    return pu__trial_end(report, &own, PU__OP_TRIES);
+    pu__trial_operator(&t, op, "op", t.options.role);
+    return pu__trial_end(&t, report, PU__OP_TRIES);
 }
 
 /* Both operators as of theta, whose parameters are the model's, and the model. */
@@ -20263,8 +20103,6 @@ PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_
                                 const pu_check_options *options, pu_check_report *report)
 {
     pu__trial t;
-    pu_report own;
-    pu_workspace ws = PU__ZERO;
     if (!report)
         return PU_E_NULL;
     pu__trial_begin(&t, options, report);
@@ -20272,39 +20110,32 @@ PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_
     t.data = data;
     t.exact.kind = PU_EXACT;
     t.exact.engine = PU_ENGINE_AUTO;
+    /* the operators have no theta of their own */
     t.options.theta = NULL;
-    t.options.set = NULL;
-    t.ws = &ws;
-    ws.allocator = t.options.allocator;
-    if (!pu_model_set(model, theta, &own) && !model->grad)
-        (void)pu__refuse(&own, PU_E_NULL, "model.grad");
-    if (!own.status && !pu__check_model(&model->lgm, &own))
-        (void)pu__check_data(data, model->lgm.Phi->rows, &own);
-    if (!own.status)
-        (void)pu__trial_operator(&t, model->lgm.Gamma, "Gamma", PU_ROLE_PRIOR, &own);
+    t.ws.allocator = t.options.allocator;
+    if (!pu_model_set(model, theta, &t.own) && !model->grad)
+        (void)pu__refuse(&t.own, PU_E_NULL, "model.grad");
+    if (!t.own.status && !pu__check_model(&model->lgm, &t.own))
+        (void)pu__check_data(data, model->lgm.Phi->rows, &t.own);
+    if (!t.own.status)
+        pu__trial_operator(&t, model->lgm.Gamma, "Gamma", PU_ROLE_PRIOR);
     t.entry += PU__OP_TRIES;
-    if (!own.status)
-        (void)pu__trial_operator(&t, model->lgm.Phi, "Phi", PU_ROLE_MAP, &own);
+    if (!t.own.status)
+        pu__trial_operator(&t, model->lgm.Phi, "Phi", PU_ROLE_MAP);
     /* the likelihood is not to be had with wrong operators: it would do the harm that the boxes prevent */
-    if (pu__trial_end(report, &own, 2 * PU__OP_TRIES))
+    if (pu__trial_end(&t, report, 2 * PU__OP_TRIES))
         return report->status;
-    (void)pu__trial_model(&t, theta, &own);
-    pu_workspace_free(&ws);
-    return pu__trial_end(report, &own, PU__OP_TRIES + PU__TRIES);
+    pu__trial_model(&t, theta);
+    pu_workspace_free(&t.ws);
+    return pu__trial_end(&t, report, PU__OP_TRIES + PU__TRIES);
 }
 
-/* The label, then x >= 0 as 3.1e-12. */
+/* The label, then x >= 0 as 3e-12: one digit, cut off. */
 PU__FN void pu__put_power(pu__text *text, const char *label, double x)
 {
-    int power = x > 0 && pu__finite_double(x) ? (int)floor(log10(x)) : 0;
-    double digits = x / pow(10, power);
-    pu__put(text, label);
-    if (!pu__finite_double(x)) {
-        pu__put(text, "infinity");
-        return;
-    }
-    pu__put_number(text, "", (pu_int)digits);
-    pu__put_number(text, ".", (pu_int)(10 * digits) % 10);
+    double size = x < 1e99 ? x : 1e99;
+    int power = size > 0 ? (int)floor(log10(size)) : 0;
+    pu__put_number(text, label, (pu_int)(size / pow(10, power)));
     pu__put_number(text, power < 0 ? "e-" : "e+", power < 0 ? -power : power);
 }
 
@@ -20335,10 +20166,11 @@ PU_DEF const char *pu_check_explain(const pu_check_report *report, int full, cha
     text[0] = 0;
     if (!report)
         return text;
+    /* refused: as any other call */
     if (report->status && !report->wrong) {
-        (void)pu__refuse(&refused, report->status, report->where.what);
+        pu__report_clear(&refused);
+        refused.status = report->status;
         refused.where = report->where;
-        refused.bytes = refused.device_bytes = 0;
         return pu_explain(&refused, text, size);
     }
     for (int i = 0; i < report->count; i++) {

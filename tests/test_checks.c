@@ -111,7 +111,9 @@ static pu_status my_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int
     if (planted == WRITES_OUTSIDE) Y.at[(k - 1) * Y.ld + n] = 0;
     if (planted == CHANGES_INPUT) X.at[1] = 0;
     if (planted == HAS_STATE) Y.at[2] += PU_R(1e-3) * (pu_real)(calls++ % 7);
-    if (planted == NOT_LINEAR) Y.at[3] += PU_R(0.01) * (X.at[3] > 0 ? X.at[3] : 0);
+    for (pu_int j = 0; planted == NOT_LINEAR && j < k; j++) {
+        if (X.at[j * X.ld + 3] > 0) Y.at[j * Y.ld + 3] += PU_R(0.01) * X.at[j * X.ld + 3];
+    }
     return planted == FAILS ? PU_E_OPERATOR : PU_OK;
 }
 

@@ -12449,16 +12449,19 @@ PU__FN pu_status pu__banded_solve(PU__COLUMNS_ARGS)
 }
 
 /* Z = Sigma inside the band; the Kalman smoother has made it. Gradients are made of its differences: it is larger than
-   they are by up to A_ii Z_ii. */
-PU__FN void pu__band_sigma(pu__direct *e)
+   they are by up to A_ii Z_ii. Variances are not: the smoother's are right even where A_ii Z_ii is 1/eps. */
+PU__FN void pu__band_sigma(pu__direct *e, int gradients)
 {
     pu_int D = e->post->D;
+    double worst = 1;
     if (!e->smoothed)
         pu__band_inverse(D, e->width, e->band, e->inverse, e->Z);
     for (pu_int i = 0; i < D; i++)
-        e->lost = pu__max(e->lost, (double)e->diag[i] * e->Z[i * (e->width + 1)]);
+        worst = pu__max(worst, (double)e->diag[i] * e->Z[i * (e->width + 1)]);
     if (!e->smoothed)
-        e->kappa = pu__max(e->kappa, e->lost);
+        e->kappa = pu__max(e->kappa, worst);
+    if (gradients || !e->smoothed)
+        e->lost = worst;
 }
 
 /* lane += gradient of 1/2 tr(A Z), Z inside the band: <Z, Gamma>, psi_m phi_m'Z phi_m. */
@@ -14375,7 +14378,7 @@ PU__FN pu_status pu__probe_factor(const pu__job *job, pu__worker *w)
     int band = w->engine == PU_BANDED || w->engine == PU_KALMAN;
     int sigma = job->any_grad || job->want_variance || job->want_fit;
     if (band && sigma)
-        pu__band_sigma(e);
+        pu__band_sigma(e, job->any_grad);
     /* a transform mixes the weights of its rows: it rounds relative to the largest */
     for (pu_int i = 0; job->Phi->form == PU_FORM_FOURIER && w->engine == PU_DENSE && i < job->M; i++)
         e->kappa = pu__max(e->kappa, (double)w->post.w_all[i] / (double)e->least);
@@ -14438,6 +14441,8 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
         /* the part of diag(A) that comes from the data, and so has a part in b */
         double part = dual ? 0 : pu__max(1 - prior / precision, 0);
         double error = b * part + eps * eps * kappa * (precision * (x - from) * (x - from) + push * push / precision);
+        /* Kalman knows the variance: what nobody observes is as uncertain as its start, whatever Gamma_ii says */
+        double smoothed = sqrt(b * part * variance) + eps * fabs(x);
         if (dual) /* whose mean is nu and a correction, in units of the prior */
             error = eps * eps * prior * e->prior * (kappa * kappa * (x - from) * (x - from) + from * from);
         error = sqrt(square + error + eps * eps * precision * x * x);
@@ -14447,7 +14452,7 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
             variance = 1 / prior;
         m->error = pu__max(m->error, error);
         m->nu = pu__max(m->nu, error * prior * sqrt(variance));
-        m->x = pu__max(m->x, error * sqrt(variance));
+        m->x = pu__max(m->x, kalman ? smoothed : error * sqrt(variance));
         m->size = pu__max(m->size, sqrt(precision) * fabs(x - from));
         m->centre = pu__max(m->centre, precision * from * from);
         m->top = pu__max(m->top, fabs(x));

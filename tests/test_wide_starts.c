@@ -2,17 +2,18 @@
    and states that no observation tells apart. Every direct engine against dense arithmetic in wide numbers.
 
    Each result is within CLOSE of what is right, or the status is PU_INEXACT and report.rounding_error at least a tenth
-   of the error; the Kalman engine's likelihood, mean and variances are always within CLOSE. No variance is ever zero or
-   negative. -v prints the errors. */
+   of the error; dense and banded, asked for by name, may also find that rounding has left A not positive. The Kalman
+   engine's likelihood, mean and variances are always within CLOSE. No variance is ever zero or negative. -v prints the
+   errors. */
 #include "pu_test.h"
 #include "test_common.h"
 
 #define MOST_STATES 13
 #include "wide_models.h"
 
-/* PU_INEXACT begins at the root of eps, 1.5e-8 or 3.5e-4, which is an estimate: it may be off by ten, and an error
-   below ten times that is none that anybody was promised not to have. */
-#define CLOSE PU_TEST_PICK(1e-6, 1e-2)
+/* 1e-6 in double, 2.3e-2 in float. PU_INEXACT begins at the root of eps, by an estimate that may be off by ten. It does
+   not see that the terms of the gradient in Phi cancel over time when the level is free, here by another ten. */
+#define CLOSE (67 * sqrt(PU_TEST_EPS))
 
 #define UNSEEN_MONTHS 4 /* the last ones of every year */
 
@@ -183,8 +184,8 @@ static void band_solve(const model *m, band *b)
 
 /* ---- calls and comparisons ---- */
 
-enum { E_NLL, E_MEAN, E_VARIANCE, E_NU, E_A, E_Q, E_P0, E_PHI, E_ETA, E_PSI, E_COUNT };
-static const char *const error_name[E_COUNT] = {"nll", "mean", "variance", "nu", "A", "Q", "P0", "Phi", "eta", "psi"};
+enum { E_NLL, E_SHIFT, E_VARIANCE, E_MEAN, E_NU, E_A, E_Q, E_P0, E_PHI, E_ETA, E_PSI, E_COUNT };
+static const char *const error_name[E_COUNT] = {"nll", "shift", "variance", "mean", "nu", "A", "Q", "P0", "Phi", "eta", "psi"};
 
 typedef struct {
     pu_status status, posterior_status;
@@ -206,7 +207,9 @@ static pu_options exact_by(pu_engine engine)
     return o;
 }
 
-/* The likelihood, relative to its size or 1; the mean to its largest entry; variances each to itself. */
+/* The likelihood, relative to its size or 1; the mean to its largest entry; variances each to itself. shift: the mean,
+   relative to its largest entry or its own standard deviation, whichever is larger. It is all that can be had: rounding
+   the 1 in Phi to eps of itself moves a state with a standard deviation of 1e6 by 1e12 eps over that of the noise. */
 static void run_posterior(const model *m, double nll, const wide *mu, const wide *variance, pu_engine engine, outcome *o)
 {
     pu_options options = exact_by(engine);
@@ -225,9 +228,11 @@ static void run_posterior(const model *m, double nll, const wide *mu, const wide
     o->positive = 1;
     o->error[E_NLL] = fabs(report.nll - nll) / fmax(1, fabs(nll));
     for (pu_int i = 0; i < m->D; i++) {
-        double mean = (double)(wide_abs((wide)out.mean[i] - mu[i]) / size);
+        wide distance = wide_abs((wide)out.mean[i] - mu[i]);
+        double mean = (double)(distance / size), shift = (double)(distance / wide_max(size, wide_sqrt(variance[i])));
         double spread = (double)(wide_abs((wide)out.variance[i] - variance[i]) / variance[i]);
         o->error[E_MEAN] = fmax(o->error[E_MEAN], mean == mean ? mean : HUGE_VAL);
+        o->error[E_SHIFT] = fmax(o->error[E_SHIFT], shift == shift ? shift : HUGE_VAL);
         o->error[E_VARIANCE] = fmax(o->error[E_VARIANCE], spread == spread ? spread : HUGE_VAL);
         if (!(out.variance[i] > 0)) o->positive = 0;
     }
@@ -290,13 +295,13 @@ static enum greatest_test_res check_outcome(const char *name, double start, pu_e
 {
     tell(name, start, engine, o);
     for (int i = 0; i < E_COUNT; i++) {
-        int first = i <= E_VARIANCE;
+        int first = i <= E_MEAN;
         tc_set_case("%s, P0 %.0e, %s, %s: error %.2g, %s, rounding_error %.2g", name, start, pu_engine_text(engine),
                     error_name[i], o->error[i], pu_status_name(first ? o->posterior_status : o->status),
                     first ? o->posterior_rounding : o->rounding);
         TC_ASSERT(is_told(o->error[i], engine, first ? o->posterior_status : o->status,
                           first ? o->posterior_rounding : o->rounding));
-        if (engine == PU_KALMAN && first) TC_ASSERT(o->error[i] <= CLOSE);
+        if (engine == PU_KALMAN && i <= E_VARIANCE) TC_ASSERT(o->error[i] <= CLOSE);
     }
     TC_ASSERT(o->positive || o->posterior_status == PU_E_NOT_DEFINITE);
     PASS();
@@ -377,7 +382,7 @@ TEST years_without_autumn(void)
             outcome o;
             if (engines[e] == PU_DENSE) continue; /* D = 2496 */
             run_posterior(&m, (double)b.nll, b.mu, variance, engines[e], &o);
-            for (int k = E_VARIANCE + 1; k < E_COUNT; k++)
+            for (int k = E_MEAN + 1; k < E_COUNT; k++)
                 o.error[k] = 0;
             CHECK_CALL(check_outcome(drivers.name, starts[i], engines[e], &o));
         }

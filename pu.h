@@ -14442,7 +14442,7 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
         double part = dual ? 0 : pu__max(1 - prior / precision, 0);
         double error = b * part + eps * eps * kappa * (precision * (x - from) * (x - from) + push * push / precision);
         /* Kalman knows the variance: what nobody observes is as uncertain as its start, whatever Gamma_ii says */
-        double smoothed = sqrt(b * part * variance) + eps * fabs(x);
+        double unseen = kalman ? sqrt(b * part * variance) : 0;
         if (dual) /* whose mean is nu and a correction, in units of the prior */
             error = eps * eps * prior * e->prior * (kappa * kappa * (x - from) * (x - from) + from * from);
         error = sqrt(square + error + eps * eps * precision * x * x);
@@ -14452,7 +14452,7 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
             variance = 1 / prior;
         m->error = pu__max(m->error, error);
         m->nu = pu__max(m->nu, error * prior * sqrt(variance));
-        m->x = pu__max(m->x, kalman ? smoothed : error * sqrt(variance));
+        m->x = pu__max(m->x, pu__max(unseen, error * sqrt(variance)));
         m->size = pu__max(m->size, sqrt(precision) * fabs(x - from));
         m->centre = pu__max(m->centre, precision * from * from);
         m->top = pu__max(m->top, fabs(x));

@@ -432,8 +432,9 @@ typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
     X(PU_DUAL, 3, "dual")                /* Woodbury, m observed entries: 2 m^2 D + m^3/3; Gamma.solve */  \
     X(PU_BANDED, 4, "banded")            /* band (block tridiagonal) Cholesky, selected inverse: D band^2; \
                                             Gamma.band_add, band_grad, Phi.row, row_grad */                \
-    X(PU_KALMAN, 5, "kalman")            /* smoother, the textbook baseline: T S^3; Gamma a pu_op_ssm or pu_op_ar (order <= \
-                                            PU_SSM_MAX), each row of Phi within one time step; PU_EXACT only */ \
+    X(PU_KALMAN, 5, "kalman")            /* square-root smoother: T S^3, several times banded, but the most exact where a \
+                                            start is wide; Gamma a pu_op_ssm or pu_op_ar (order <= PU_SSM_MAX), each row \
+                                            of Phi within one time step; PU_EXACT only */ \
     X(PU_ENGINE_AUTO, 6, "auto")         /* per datum the cheapest of those that apply; see report.plan */
 typedef enum {
 #define PU_X(name, value, text) name = value,
@@ -13117,7 +13118,7 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
                (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) +
                seen * PU__NS * (gamma + (plain ? 0 : 2 * flops));
     case PU_BANDED: return D * (20 + 2 * band * band * (1 + grad));
-    /* the Kalman baseline is never cheaper than banded, which can do whatever it can */
+    /* Kalman is never cheaper than banded, which can do whatever it can: auto takes it where rounding is too large */
     default: return 1e300;
     }
 }

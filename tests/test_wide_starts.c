@@ -208,8 +208,8 @@ static pu_options exact_by(pu_engine engine)
 }
 
 /* The likelihood, relative to its size or 1; the mean to its largest entry; variances each to itself. shift: the mean,
-   relative to its largest entry or its own standard deviation, whichever is larger. It is all that can be had: rounding
-   the 1 in Phi to eps of itself moves a state with a standard deviation of 1e6 by 1e12 eps over that of the noise. */
+   relative to its largest entry or its own standard deviation, whichever is larger. More cannot be had: changing the rows
+   of Phi by eps, each by its own sign, moves a state with a standard deviation of 1e6 by 3e-4 (192 months). */
 static void run_posterior(const model *m, double nll, const wide *mu, const wide *variance, pu_engine engine, outcome *o)
 {
     pu_options options = exact_by(engine);

@@ -304,6 +304,8 @@ static enum greatest_test_res check_outcome(const char *name, double start, pu_e
         if (engine == PU_KALMAN && i <= E_VARIANCE) TC_ASSERT(o->error[i] <= CLOSE);
     }
     TC_ASSERT(o->positive || o->posterior_status == PU_E_NOT_DEFINITE);
+    /* up to there no mean has lost half of its digits: no alarm */
+    if (engine == PU_KALMAN && start <= 1e3) TC_ASSERT(o->posterior_status == PU_OK);
     PASS();
 }
 

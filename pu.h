@@ -432,8 +432,9 @@ typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
     X(PU_DUAL, 3, "dual")                /* Woodbury, m observed entries: 2 m^2 D + m^3/3; Gamma.solve */  \
     X(PU_BANDED, 4, "banded")            /* band (block tridiagonal) Cholesky, selected inverse: D band^2; \
                                             Gamma.band_add, band_grad, Phi.row, row_grad */                \
-    X(PU_KALMAN, 5, "kalman")            /* smoother, the textbook baseline: T S^3; Gamma a pu_op_ssm or pu_op_ar (order <= \
-                                            PU_SSM_MAX), each row of Phi within one time step; PU_EXACT only */ \
+    X(PU_KALMAN, 5, "kalman")            /* square-root smoother: T S^3, several times banded, but the most exact where a \
+                                            start is wide; Gamma a pu_op_ssm or pu_op_ar (order <= PU_SSM_MAX), each row \
+                                            of Phi within one time step; PU_EXACT only */ \
     X(PU_ENGINE_AUTO, 6, "auto")         /* per datum the cheapest of those that apply; see report.plan */
 typedef enum {
 #define PU_X(name, value, text) name = value,
@@ -12455,16 +12456,19 @@ PU__FN pu_status pu__banded_solve(PU__COLUMNS_ARGS)
 }
 
 /* Z = Sigma inside the band; the Kalman smoother has made it. Gradients are made of its differences: it is larger than
-   they are by up to A_ii Z_ii. */
-PU__FN void pu__band_sigma(pu__direct *e)
+   they are by up to A_ii Z_ii. Variances are not: the smoother's are right even where A_ii Z_ii is 1/eps. */
+PU__FN void pu__band_sigma(pu__direct *e, int gradients)
 {
     pu_int D = e->post->D;
+    double worst = 1;
     if (!e->smoothed)
         pu__band_inverse(D, e->width, e->band, e->inverse, e->Z);
     for (pu_int i = 0; i < D; i++)
-        e->lost = pu__max(e->lost, (double)e->diag[i] * e->Z[i * (e->width + 1)]);
+        worst = pu__max(worst, (double)e->diag[i] * e->Z[i * (e->width + 1)]);
     if (!e->smoothed)
-        e->kappa = pu__max(e->kappa, e->lost);
+        e->kappa = pu__max(e->kappa, worst);
+    if (gradients || !e->smoothed)
+        e->lost = worst;
 }
 
 /* lane += gradient of 1/2 tr(A Z), Z inside the band: <Z, Gamma>, psi_m phi_m'Z phi_m. */
@@ -13120,7 +13124,7 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
                (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) +
                seen * PU__NS * (gamma + (plain ? 0 : 2 * flops));
     case PU_BANDED: return D * (20 + 2 * band * band * (1 + grad));
-    /* the Kalman baseline is never cheaper than banded, which can do whatever it can */
+    /* Kalman is never cheaper than banded, which can do whatever it can: auto takes it where rounding is too large */
     default: return 1e300;
     }
 }
@@ -14381,7 +14385,7 @@ PU__FN pu_status pu__probe_factor(const pu__job *job, pu__worker *w)
     int band = w->engine == PU_BANDED || w->engine == PU_KALMAN;
     int sigma = job->any_grad || job->want_variance || job->want_fit;
     if (band && sigma)
-        pu__band_sigma(e);
+        pu__band_sigma(e, job->any_grad);
     /* a transform mixes the weights of its rows: it rounds relative to the largest */
     for (pu_int i = 0; job->Phi->form == PU_FORM_FOURIER && w->engine == PU_DENSE && i < job->M; i++)
         e->kappa = pu__max(e->kappa, (double)w->post.w_all[i] / (double)e->least);
@@ -14444,6 +14448,8 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
         /* the part of diag(A) that comes from the data, and so has a part in b */
         double part = dual ? 0 : pu__max(1 - prior / precision, 0);
         double error = b * part + eps * eps * kappa * (precision * (x - from) * (x - from) + push * push / precision);
+        /* Kalman knows the variance: what nobody observes is as uncertain as its start, whatever Gamma_ii says */
+        double unseen = kalman ? sqrt(b * part * variance) : 0;
         if (dual) /* whose mean is nu and a correction, in units of the prior */
             error = eps * eps * prior * e->prior * (kappa * kappa * (x - from) * (x - from) + from * from);
         error = sqrt(square + error + eps * eps * precision * x * x);
@@ -14453,7 +14459,7 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
             variance = 1 / prior;
         m->error = pu__max(m->error, error);
         m->nu = pu__max(m->nu, error * prior * sqrt(variance));
-        m->x = pu__max(m->x, error * sqrt(variance));
+        m->x = pu__max(m->x, pu__max(unseen, error * sqrt(variance)));
         m->size = pu__max(m->size, sqrt(precision) * fabs(x - from));
         m->centre = pu__max(m->centre, precision * from * from);
         m->top = pu__max(m->top, fabs(x));

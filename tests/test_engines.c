@@ -401,6 +401,89 @@ TEST little_noise(void)
     PASS();
 }
 
+/* psi up to 1e16 (float: 1e8), ten observations of eight numbers: A is as good as Phi'Phi, but the dual engine's matrix
+   I + psi Phi Phi' has no digit of its ones left. */
+TEST auto_leaves_an_engine_that_loses_the_digits(void)
+{
+    enum { D = 8, M = 20 };
+    pu_real *phi = tc_normal(1, M * D), *y = tc_normal(2, M), *psi = tc_reals(M);
+    pu_real eta[2][M], variance[2][D];
+    unsigned char mask[M] = {0};
+    pu_op prior = pu_op_identity(D), map = pu_op_dense(M, D, phi);
+    pu_lgm model = {&prior, &map, NULL, NULL, psi};
+    pu_data data = pu_data_masked(1, M, y, mask);
+    memset(mask, 1, 10);
+    for (double precision = 1e4; precision < PU_TEST_PICK(1e17, 1e9); precision *= 100) {
+        pu_report report[2];
+        tc_fill(M, psi, (pu_real)precision);
+        for (int e = 0; e < 2; e++) {
+            pu_options o;
+            pu_gradient_result out;
+            pu_posterior_result moments;
+            memset(&o, 0, sizeof o);
+            memset(&out, 0, sizeof out);
+            memset(&moments, 0, sizeof moments);
+            o.kind = PU_EXACT;
+            o.engine = e ? PU_ENGINE_AUTO : PU_DENSE;
+            o.samples = PU_ZERO;
+            out.eta = eta[e];
+            moments.variance = variance[e];
+            tc_set_case("psi %g, %s", precision, pu_engine_text(o.engine));
+            TC_STATUS(pu_posterior(&model, &data, &o, NULL, &moments, &report[e]), PU_OK);
+            TC_STATUS(pu_gradient(&model, &data, &o, NULL, &out, &report[e]), PU_OK);
+        }
+        /* the same engine in the end, or one that is as good: PU_OK promises half of the digits */
+        TC_CLOSE(report[1].nll / report[0].nll, 1, sqrt(PU_TEST_EPS));
+        TC_ASSERT(pu_test_relerr(10, eta[1], eta[0]) <= 10 * sqrt(PU_TEST_EPS));
+        for (int i = 0; i < D; i++)
+            TC_CLOSE(variance[1][i] / variance[0][i], 1, 10 * sqrt(PU_TEST_EPS));
+    }
+    PASS();
+}
+
+/* A random walk seen almost exactly: variances are 1/A_ii, but for 2/psi^2. Filters that subtract covariances end with 0. */
+TEST little_noise_leaves_little_variance(void)
+{
+    enum { T = 5 };
+    static const pu_engine engines[] = {PU_DENSE, PU_DUAL, PU_BANDED, PU_KALMAN, PU_ENGINE_AUTO};
+    pu_real A = PU_R(0.9), Q = 1, c = 1, psi[T], y[T] = {1, 2, 1, 0, 1};
+    pu_ssm m;
+    pu_op prior, map = pu_op_readout(T, 1, &c);
+    pu_lgm model = {&prior, &map, NULL, NULL, psi};
+    pu_data data = pu_data_full(1, T, y);
+    TC_STATUS(pu_ssm_set(&m, T, 1, &A, &Q, PU_SSM_ZERO, NULL, NULL), PU_OK);
+    prior = pu_op_ssm(&m);
+    for (double precision = PU_TEST_PICK(1e6, 1e4); precision < PU_TEST_PICK(2e18, 2e9); precision *= 100) {
+        tc_fill(T, psi, (pu_real)precision);
+        for (int e = 0; e < 5; e++) {
+            pu_options o;
+            pu_posterior_result out;
+            pu_report report;
+            pu_real variance[T];
+            pu_status status;
+            double error = 0;
+            memset(&o, 0, sizeof o);
+            memset(&out, 0, sizeof out);
+            o.kind = PU_EXACT;
+            o.engine = engines[e];
+            o.samples = PU_ZERO;
+            out.variance = variance;
+            status = pu_posterior(&model, &data, &o, NULL, &out, &report);
+            for (int i = 0; i < T; i++)
+                error = fmax(error, fabs((double)variance[i] * ((double)psi[i] + (i < T - 1 ? 1.81 : 1)) - 1));
+            tc_set_case("psi %g, %s: off by %.2g, told %.2g", precision, pu_engine_text(engines[e]), error,
+                        report.rounding_error);
+            if (engines[e] == PU_DUAL && status == PU_INEXACT) {
+                TC_ASSERT(report.rounding_error >= 1 || report.rounding_error >= error / 10);
+                continue;
+            }
+            TC_STATUS(status, PU_OK);
+            TC_ASSERT(error <= (engines[e] == PU_DUAL ? 10 * sqrt(PU_TEST_EPS) : 16 * PU_TEST_EPS + 2 / precision / precision));
+        }
+    }
+    PASS();
+}
+
 /* What cannot be, is refused by name; a band that is not the operator is seen. */
 static pu_status wrong_band(const pu_op *op, pu_int width, double *B)
 {
@@ -572,6 +655,8 @@ int main(int argc, char **argv)
     RUN_TEST(auto_mixes);
     RUN_TEST(nearly_singular);
     RUN_TEST(little_noise);
+    RUN_TEST(auto_leaves_an_engine_that_loses_the_digits);
+    RUN_TEST(little_noise_leaves_little_variance);
     RUN_TEST(refusals);
     RUN_TEST(factors_of_all_sizes);
     RUN_TEST(engines_of_all_sizes);

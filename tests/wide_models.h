@@ -195,7 +195,9 @@ static const char *const op_name[OP_KINDS] = {"dense",     "spd",      "diagonal
                                               "sum",       "ar",       "ssm",       "readout",  "csr",    "low_rank",
                                               "kronecker", "toeplitz", "circulant", "fourier"};
 
+#ifndef MOST_STATES
 #define MOST_STATES 3
+#endif
 #define MOST_ORDER  4
 
 typedef struct node node;

@@ -1346,10 +1346,10 @@ struct pu_model {
 typedef enum { PU_ROLE_ANY, PU_ROLE_MAP, PU_ROLE_PRIOR } pu_op_role; /* what an operator is to be: Phi, or Gamma */
 
 typedef struct {
-    pu_op_role role;       /* pu_op_check: a prior must be symmetric positive definite, a map have apply_t. Default: a
-                              prior where it has sample or logdet, or no apply_t; else a map */
     pu_real *theta;        /* pu_op_check: op->params parameters, where the operator reads them (often op->data); they are
                               moved, then put back. NULL: grad is not compared with differences */
+    pu_op_role role;       /* pu_op_check: a prior must be symmetric positive definite, a map have apply_t. Default: a
+                              prior where it has sample or logdet, or no apply_t; else a map */
     pu_status (*set)(void *user, const pu_real *theta); /* if theta is not all: what makes the operator that of theta (a
                               factor, pu_ar_set ..). Entries that must be equal: it makes them their mean */
     void *user;

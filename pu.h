@@ -14436,34 +14436,40 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
     const pu__direct *e = &w->direct;
     const pu_real *nu = job->model->nu;
     int dual = w->engine == PU_DUAL, kalman = w->engine == PU_KALMAN;
-    double eps = (double)PU__EPS, kappa = kalman ? 1 : e->kappa, b, square;
+    double eps2 = (double)PU__EPS * (double)PU__EPS, kappa = kalman ? 1 : e->kappa, b, square;
     memset(m, 0, sizeof *m);
     if (pu__residual_square(job, w, kappa, &square))
         return PU_E_OPERATOR;
-    b = (kalman ? e->eps * e->eps * e->kappa * e->kappa : eps * eps * kappa) * v->data;
+    b = (kalman ? e->eps * e->eps * e->kappa * e->kappa : eps2 * kappa) * v->data;
+    /* squares, whose roots are taken at the end */
     for (pu_int i = 0; i < job->D; i++) {
         double x = (double)w->run.x.at[i], from = nu ? (double)nu[i] : 0, prior = (double)job->gamma_diag[i];
         double precision = dual ? prior : (double)e->diag[i], push = nu ? (double)job->gamma_nu[i] : 0;
-        double variance = kalman ? e->Z[i * (e->width + 1)] : kappa / precision; /* at most */
+        double inverse = 1 / precision, off = x - from, size = precision * off * off;
+        double variance = kalman ? e->Z[i * (e->width + 1)] : kappa * inverse; /* at most */
         /* the part of diag(A) that comes from the data, and so has a part in b */
-        double part = dual ? 0 : pu__max(1 - prior / precision, 0);
-        double error = b * part + eps * eps * kappa * (precision * (x - from) * (x - from) + push * push / precision);
+        double part = dual ? 0 : b * pu__max(1 - prior * inverse, 0);
+        double error = part + eps2 * kappa * (size + push * push * inverse);
         /* Kalman knows the variance: what nobody observes is as uncertain as its start, whatever Gamma_ii says */
-        double unseen = kalman ? sqrt(b * part * variance) : 0;
+        double unseen = kalman ? part * variance : 0;
         if (dual) /* whose mean is nu and a correction, in units of the prior */
-            error = eps * eps * prior * e->prior * (kappa * kappa * (x - from) * (x - from) + from * from);
-        error = sqrt(square + error + eps * eps * precision * x * x);
+            error = eps2 * e->prior * (kappa * kappa * size + prior * from * from);
+        error += square + eps2 * precision * x * x;
         if (!(prior > 0))
             prior = precision; /* not known */
         if (!(variance * prior < 1))
             variance = 1 / prior;
         m->error = pu__max(m->error, error);
-        m->nu = pu__max(m->nu, error * prior * sqrt(variance));
-        m->x = pu__max(m->x, pu__max(unseen, error * sqrt(variance)));
-        m->size = pu__max(m->size, sqrt(precision) * fabs(x - from));
+        m->nu = pu__max(m->nu, error * prior * prior * variance);
+        m->x = pu__max(m->x, pu__max(unseen, error * variance));
+        m->size = pu__max(m->size, size);
         m->centre = pu__max(m->centre, precision * from * from);
         m->top = pu__max(m->top, fabs(x));
     }
+    m->error = sqrt(m->error);
+    m->nu = sqrt(m->nu);
+    m->x = sqrt(m->x);
+    m->size = sqrt(m->size);
     return PU_OK;
 }
 

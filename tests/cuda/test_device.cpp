@@ -141,9 +141,12 @@ static int differ(pu_int n, const pu_real *x, const pu_real *y, double factor, c
     return 1;
 }
 
+/* What rounding leaves is measured on the host alone: there PU_INEXACT may be told of the same numbers. */
+static pu_status told_by_a_device(pu_status host) { return host == PU_INEXACT ? PU_OK : host; }
+
 #define SAME(p, a, b, factor)                                                                              \
     do {                                                                                                   \
-        TC_STATUS((a).status, (b).status);                                                                 \
+        TC_STATUS(told_by_a_device((a).status), told_by_a_device((b).status));                                                                 \
         if (differ((p)->model.params, (a).grad, (b).grad, factor, "gradient")) FAILm(tc_say(pu_test_message)); \
         TC_CLOSE((a).report.q, (b).report.q, (factor) * PU_TEST_EPS * (1 + fabs((b).report.c)));           \
         TC_CLOSE((a).report.nll, (b).report.nll, (factor) * PU_TEST_EPS * (1 + fabs((b).report.c)));       \
@@ -359,7 +362,7 @@ TEST budgets(which kind)
         if (some.status == PU_E_MEMORY) {
             char text[300], number[40];
             TC_ASSERT(some.report.device_bytes > need / (size_t)cut && some.report.batch <= 1 && some.report.columns <= 1);
-            snprintf(number, sizeof number, "bytes needed %zu", some.report.device_bytes);
+            snprintf(number, sizeof number, "bytes of device memory needed %zu", some.report.device_bytes);
             TC_ASSERT(strstr(pu_explain(&some.report, text, sizeof text), number));
             for (pu_int i = 0; i < p.model.params; i++) TC_ASSERT(some.grad[i] == PU_R(0));
             TC_ASSERT(cut > 2);

@@ -360,7 +360,7 @@ TEST budgets(which kind)
         tc_set_case("%s, 1/%d of %zu bytes: %zu, batch %d, columns %d", names[kind], cut, need, some.report.device_bytes,
                     (int)some.report.batch, (int)some.report.columns);
         if (some.status == PU_E_MEMORY) {
-            char text[300], number[40];
+            char text[300], number[80];
             TC_ASSERT(some.report.device_bytes > need / (size_t)cut && some.report.batch <= 1 && some.report.columns <= 1);
             snprintf(number, sizeof number, "bytes of device memory needed %zu", some.report.device_bytes);
             TC_ASSERT(strstr(pu_explain(&some.report, text, sizeof text), number));

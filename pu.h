@@ -11179,7 +11179,7 @@ PU__FN pu_status pu__solve_results(pu__solve_job *w, pu_report *report)
     if (w->grad && pu__check_result(w->grad, w->given->params, "grad_A", -1, report))
         return report->status;
     for (pu_int j = 0; j < g->k; j++) {
-        pu_real weight = io->weight ? io->weight[j] : 1, *rbar = pu__col(w->near_rbar, j);
+        pu_real weight = io->weight ? io->weight[j] : 1, *rbar = w->gradients ? pu__col(w->near_rbar, j) : NULL;
         pu_column c;
         for (pu_int i = 0; io->grad_U && i < g->n; i++)
             rbar[i] = w->near_scale[j] * rbar[i] - weight * pu__col(w->near_x, j)[i];

@@ -536,7 +536,7 @@ typedef struct {
                                             PU_PCG and one precond for all data (precond_stride = PU_ZERO) */
     pu_real *x;          /* N x (K+1) x D   [mu | sigma_1 .. sigma_K] */
     pu_real *residual;   /* N x (K+1) x D   u - A x, recomputed */
-    pu_real *alpha;      /* N x (K+1) x I   step sizes (iterative engine; zero where a column had stopped) */
+    pu_real *alpha;      /* N x (K+1) x I   step sizes, zero where a column had stopped and in direct engines */
     pu_real *beta;       /* N x (K+1) x I */
     pu_real *logdet;     /* N x K           log det A estimate of each probe (CG, PCG, no warm start; else refused) */
     pu_column *columns;  /* N x (K+1) */
@@ -13341,9 +13341,9 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     if (out->residual)
         job->stage.residual = pu__reals(arena, all, D);
     if (out->alpha)
-        job->stage.alpha = pu__reals(arena, all, job->plan.I);
+        job->stage.alpha = pu__reals(arena, all, job->asked_steps);
     if (out->beta)
-        job->stage.beta = pu__reals(arena, all, job->plan.I);
+        job->stage.beta = pu__reals(arena, all, job->asked_steps);
     if (job->want_variance)
         job->variance = pu__reals(arena, N, D);
     if (job->want_fit)
@@ -14564,7 +14564,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
     int exact = job->exact;
     pu_int at = n * job->cols;
     pu__staged_column *mean = job->columns + at;
-    pu_int steps = job->cols * job->plan.I;
+    pu_int steps = job->cols * job->asked_steps;
     /* with Sigma the probes are solved only for who asks for them */
     pu_int solved = exact && !stage->x && !stage->residual ? 1 : job->cols;
     pu_int k = pu__min(job->kmax, solved);
@@ -15151,8 +15151,8 @@ PU__FN void pu__write_results(const pu__job *job)
     pu__write(out->precond, g + s->m, job->D);
     pu__write(out->x, stage->x, all * job->D);
     pu__write(out->residual, stage->residual, all * job->D);
-    pu__write(out->alpha, stage->alpha, all * job->plan.I);
-    pu__write(out->beta, stage->beta, all * job->plan.I);
+    pu__write(out->alpha, stage->alpha, all * job->asked_steps);
+    pu__write(out->beta, stage->beta, all * job->asked_steps);
     /* a probe's log det is one number per column but the mean's */
     for (pu_int j = 0; j < all; j++) {
         const pu__staged_column *column = job->columns + j;

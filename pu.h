@@ -11356,6 +11356,7 @@ struct pu__posterior {
     pu_int column;      /* of the datum, that column 0 of the block is; -1: none of them, all common */
     int joint;          /* the square terms of column 0 take b's terms along: bbar = -x */
     const pu_real *joint_at; /* where that column is */
+    const pu_real *centred;  /* x - nu of that column, which Gamma's terms are to be squares of; NULL: of x */
     const char *failed; /* the operator function that reported failure last */
     /* a device: data side by side, columns of each, most of them; the arrays of two uploads, used in turns */
     pu_int count, cols, wide;
@@ -11545,6 +11546,27 @@ PU__FN pu_status pu__spectrum_product(PU__PRODUCT_ARGS)
    mean's are squares of e - Phi x, and belong to pu__linear_terms. A device takes them apart. */
 PU__FN int pu__psi_skips(const pu__posterior *p) { return p->joint && !pu__is_far(p->B); }
 
+/* Does Gamma's gradient leave out the first column of these pairs? See pu__centred_term. */
+PU__FN int pu__gamma_skips(const pu__posterior *p, const pu__pairs *part)
+{
+    return p->centred && part->P.at == p->joint_at;
+}
+
+/* These pairs from column j on. */
+PU__FN pu__pairs pu__pairs_from(const pu__pairs *pairs, pu_int j)
+{
+    pu__pairs part = *pairs;
+    part.k -= j;
+    part.P = pu__from(part.P, j);
+    part.Q = pu__from(part.Q, j);
+    part.weight += j;
+    if (part.c)
+        part.c += j;
+    if (part.Y.at)
+        part.Y = pu__from(part.Y, j);
+    return part;
+}
+
 /* Hands pairs from column `first` on over in runs of columns that share an accumulator. */
 PU__FN pu_status pu__by_group_from(pu__posterior *p, pu_int first, const pu__pairs *pairs, pu_real *grad,
                                    pu_status (*terms)(PU__GROUP_ARGS))
@@ -11552,15 +11574,8 @@ PU__FN pu_status pu__by_group_from(pu__posterior *p, pu_int first, const pu__pai
     pu_status status = PU_OK;
     pu__pairs part;
     for (pu_int j = first; j < pairs->k && !status; j += part.k) {
-        part = *pairs;
+        part = pu__pairs_from(pairs, j);
         part.k = pu__group_end(p, j, pairs->k) - j;
-        part.P = pu__from(part.P, j);
-        part.Q = pu__from(part.Q, j);
-        part.weight += j;
-        if (part.c)
-            part.c += j;
-        if (part.Y.at)
-            part.Y = pu__from(part.Y, j);
         status = terms(p, &part, grad + pu__group_at(p, j));
     }
     return status;
@@ -11576,11 +11591,12 @@ PU__FN pu_status pu__by_group(pu__posterior *p, const pu__pairs *pairs, pu_real 
 /* Product, gradient and the sum of psi's gradient in one sweep, for pu__band_fused. */
 PU__FN pu_status pu__band_group(PU__GROUP_ARGS)
 {
-    pu_status status = pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, part, grad, p->sums);
+    pu__pairs rest = pu__pairs_from(part, pu__gamma_skips(p, part));
+    pu_status status = rest.k ? pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, &rest, grad, p->sums) : PU_OK;
     /* column 0 of the datum is the first of the first group, and there alone grad is the common accumulator */
-    for (pu_int i = pu__psi_skips(p) && part->P.at == p->joint_at; i < part->k; i++) {
-        double c = part->c ? (double)part->c[i] : 1;
-        grad[p->slots.psi] += (pu_real)((double)part->weight[i] * c * p->sums[i] / (double)p->psi[0]);
+    for (pu_int i = pu__psi_skips(p) && rest.P.at == p->joint_at; i < rest.k; i++) {
+        double c = rest.c ? (double)rest.c[i] : 1;
+        grad[p->slots.psi] += (pu_real)((double)rest.weight[i] * c * p->sums[i] / (double)p->psi[0]);
     }
     return pu__note_failure(p, status, "Gamma.grad");
 }
@@ -11592,10 +11608,21 @@ PU__FN pu_status pu__band_fused(PU__TERMS_ARGS) { return pu__by_group(p, pairs, 
 PU__FN pu_status pu__gamma_group(PU__GROUP_ARGS)
 {
     const pu_op *Gamma = &p->Gamma->op;
+    pu__pairs rest = pu__pairs_from(part, pu__gamma_skips(p, part));
+    if (!p->slots.want_Gamma || rest.k == 0)
+        return PU_OK;
+    return pu__note_failure(p, Gamma->grad(Gamma, rest.k, rest.P, rest.Q, rest.weight, grad, p->work), "Gamma.grad");
+}
+
+/* grad += weight d/dtheta (x - nu)'Gamma (x - nu), of the mean. Multiplied out, with b's and nu's terms apart, it would
+   cancel where mu is near nu. */
+PU__FN pu_status pu__centred_term(pu__posterior *p, const pu_real *weight, pu_real *grad)
+{
+    const pu_op *Gamma = &p->Gamma->op;
+    pu_block d = pu__rows((pu_real *)p->centred, p->D);
     if (!p->slots.want_Gamma)
         return PU_OK;
-    return pu__note_failure(p, Gamma->grad(Gamma, part->k, part->P, part->Q, part->weight, grad, p->work),
-                            "Gamma.grad");
+    return pu__note_failure(p, Gamma->grad(Gamma, 1, d, d, weight, grad, p->work), "Gamma.grad");
 }
 
 /* spectrum, where of psi's gradient only the sum is wanted. All columns take the product together, because they share
@@ -11706,6 +11733,8 @@ PU__FN pu_status pu__posterior_square(pu__posterior *p, pu_int k, pu_block X, co
                                       pu_real *grad)
 {
     pu__pairs pairs = {k, NULL, X, X, pu__none, weight};
+    if (p->centred && pu__centred_term(p, weight, grad))
+        return PU_E_OPERATOR;
     return (p->system.scales ? p->kind->fused : pu__posterior_terms)(p, &pairs, last, grad);
 }
 
@@ -12950,14 +12979,20 @@ typedef struct {
     double *centre, *logdet_M;
 } pu__worker;
 
+/* What an error of the mean does to a datum's gradients. */
+typedef struct {
+    double relative; /* of Gamma, Phi, psi: to the terms that they are sums of */
+    double eta, nu;  /* of eta and nu, absolute: these add up over the data, as do the gradients' sizes */
+} pu__losses;
+
 /* Per column, staged. */
 typedef struct {
     pu_column record;
     double ux, xax, logdet, gap;
-    /* direct engines, the mean: see pu__posterior_value; what rounding leaves, relative and in the likelihood */
-    double value, rounding, nll_rounding;
-    /* errors of eta's and nu's gradients, and their sizes: both add up over the data */
-    double eta_rounding, eta_size, nu_rounding, nu_size;
+    /* the mean: see pu__posterior_value; what rounding and what the solver leave, rounding in the likelihood, too */
+    double value, nll_rounding;
+    pu__losses rounding, solver;
+    double eta_size, nu_size; /* of the gradients in eta and nu */
     /* |x - A^-1 u|_A^2 as estimated, extreme Ritz values; high = 0: unknown */
     double energy, low, high;
 } pu__staged_column;
@@ -13024,6 +13059,7 @@ typedef struct {
     pu_real *phi_grad; /* where Phi's gradient is in the end: in lane 0, or with by_rows where the caller wants it */
     /* lanes x M, by_rows: rows of Phi that have a gradient in the lane; others are not even cleared */
     unsigned char *touched;
+    int centred;                   /* Gamma's terms of the means are squares of mu - nu */
     pu_real *gamma_nu;             /* D: Gamma nu */
     pu_real *test;                 /* scratch of the checks */
     pu_real *work;                 /* scratch of the operators, one column */
@@ -13033,8 +13069,10 @@ typedef struct {
     double gamma_logdet, shared_c; /* log det Gamma; 1/2 nu'Gamma nu - 1/2 log det Gamma */
     pu_real *gamma_diag;           /* D: its diagonal, zero where it is not known */
     double gamma_nu_top;           /* largest |Gamma nu| */
+    double nu_moves;               /* pu__value.moves of nu'Gamma nu, where that is a term of its own */
     double gamma_kappa;            /* by how much Gamma.solve enlarges errors, see pu__probe_factor */
     double gamma_rounding;         /* relative rounding error of Gamma^-1, as far as it is known */
+    double states_rounding;        /* and of Gamma itself, where its parameters are covariances, which were inverted */
     pu_int *observed;              /* N */
     int *lane_of;                  /* N, ragged data: the lane that each goes to */
     unsigned char *served_by;      /* N: engines */
@@ -13780,6 +13818,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
         job->plan.I = 0;
         job->plan.every = 0;
     }
+    job->centred = model->nu && !job->device && !(job->network && job->served[PU_ITERATIVE]);
     /* log det comes from the Lanczos process of the probes: CG or PCG, started at zero */
     lanczos = job->served[PU_ITERATIVE] && job->K && !job->o->x0 && pu__has_momentum(job->plan.solver);
     if (job->out->logdet && !lanczos)
@@ -14119,69 +14158,149 @@ typedef struct {
     double top;    /* largest |x|, as it is */
 } pu__mean_error;
 
-/* What rounding leaves in gradients, given the mean's error and value. Errors count relative to the terms that a gradient
-   is the sum of: those in mu, those in Sigma, and log det. With m the error of the mean, s the size of mu - nu and a that
-   of e - Phi mu, all in units of their standard deviations:
+/* What an error of the mean leaves in gradients, given its value and the rounding unit eps of whatever is computed after
+   it. Errors count relative to the terms that a gradient is the sum of: those in mu, those in Sigma, and log det. With m the
+   error of the mean, s the size of mu - nu and a that of e - Phi mu, all in units of their standard deviations:
      Gamma: m s / (1 + s^2)    psi: m / (1 + a)    Phi: m max(a, s) / (1 + a s)    eta: m / a
-   c->rounding may have a value already, and is raised to that of the worst of the gradients that are wanted. */
-PU__FN pu_status pu__gradient_rounding(const pu__job *job, pu__worker *w, const pu__value *v, const pu__mean_error *mean,
-                                       pu__staged_column *c)
+   lost->relative may have a value already, and is raised to that of the worst of the gradients that are wanted. */
+PU__FN void pu__gradient_losses(const pu__job *job, const pu__worker *w, const pu__value *v, const pu__mean_error *mean,
+                                double eps, pu__losses *lost)
 {
     const pu_gradient_result *out = job->out;
-    pu__posterior *p = &w->post;
-    double eps = (double)PU__EPS, root = sqrt(v->weight), a = root > 0 ? v->seen / root : 0;
-    double m = mean->error, s = mean->size, error = c->rounding, lost = eps * v->spread;
-    double s_data = s * (w->engine == PU_DUAL ? sqrt(w->direct.prior) : 1); /* it knows s in units of the prior */
-    /* (mu - nu)(mu - nu)' is multiplied out, for all data at once; with a reverse pass (e - Phi mu)^2, too */
+    double root = sqrt(v->weight), a = root > 0 ? v->seen / root : 0;
+    double m = mean->error, s = mean->size, error = lost->relative, spread = eps * v->spread;
+    /* the dual and the iterative engine know s in units of the prior; the data may know more */
+    double s_data = s * (w->engine == PU_DUAL ? sqrt(w->direct.prior) : 1);
+    if (w->engine == PU_ITERATIVE)
+        s_data = sqrt(s * s + v->spread * v->spread);
     if (out->Gamma)
-        error = pu__max(error, pu__max(job->gamma_rounding, (m * (s + m) + eps * mean->centre) / (1 + s * s)));
+        error = pu__max(error, (m * (s + m) + eps * mean->centre) / (1 + s * s));
     if (out->Gamma)
-        error = pu__max(error, eps * v->moves / (1 + fabs(v->prior)));
+        error = pu__max(error, eps * (v->moves + job->nu_moves) / (1 + fabs(v->prior)));
+    /* with a reverse pass (e - Phi mu)^2 is multiplied out */
     if (out->psi && job->network && w->engine == PU_ITERATIVE)
-        error = pu__max(error, (m + lost) * (1 + v->spread) / (1 + a * a));
+        error = pu__max(error, (m + spread) * (1 + v->spread) / (1 + a * a));
     else if (out->psi)
-        error = pu__max(error, (m + lost) / (1 + a));
+        error = pu__max(error, (m + spread) / (1 + a));
     if (out->Phi)
-        error = pu__max(error, (m * pu__max(a, s_data) + lost * s_data) / (1 + a * s_data));
-    c->rounding = error;
-    c->eta_rounding = root * m + eps * v->terms;
+        error = pu__max(error, (m * pu__max(a, s_data) + spread * s_data) / (1 + a * s_data));
+    lost->relative = error;
+    lost->eta = root * m + eps * v->terms;
+    lost->nu = mean->nu + eps * job->gamma_nu_top;
+}
+
+/* The sizes of the gradients in eta and nu. Gamma (mu - nu) = Phi'W (e - Phi mu): what rounding has left of the former is
+   told by the latter. */
+PU__FN pu_status pu__gradient_sizes(const pu__job *job, pu__worker *w, const pu__value *v, pu__staged_column *c)
+{
+    pu__posterior *p = &w->post;
     c->eta_size = v->eta;
-    if (!out->nu)
+    if (!job->out->nu)
         return PU_OK;
-    /* Gamma (mu - nu) = Phi'W (e - Phi mu): what rounding has left of the former is told by the latter */
     pu__weigh(p, 1, pu__rows(p->row_sum, p->M), p->t1, 1, p->now.w);
     p->left = PU__LEFT_NOTHING;
     if (pu__phi_apply_t(p, 1, p->t1, pu__rows(w->bbar, job->D), 0))
         return PU_E_OPERATOR;
     for (pu_int i = 0; i < job->D; i++)
         c->nu_size = pu__max(c->nu_size, fabs((double)w->bbar[i]));
-    if (c->nu_size > 0)
-        c->nu_rounding = mean->nu + eps * job->gamma_nu_top;
+    if (!(c->nu_size > 0)) {
+        c->rounding.nu = 0;
+        c->solver.nu = 0;
+    }
     return PU_OK;
 }
 
 /* Is the value of data of the iterative engine known as a sum of squares? On a device it is not. */
 PU__FN int pu__has_value(const pu__job *job) { return !job->device && (job->any_grad || job->want_nll); }
 
-/* The same for a datum of the iterative engine, whose first columns were solved and recorded: what their solver leaves is
-   told by solver_error, here it is what cancels, and what b's rounding does to the mean where the spectrum is known. */
-PU__FN pu_status pu__iterative_rounding(const pu__job *job, pu__worker *w, pu_int n)
+/* What the mean's residual tells of the solver. */
+typedef struct {
+    int missed; /* parts of A smaller than all that the solver has seen */
+    int blind;  /* there may be more of them: all that is left of the residual is rounding, and not small for these */
+} pu__look;
+
+/* The residual r = b - A x of the mean, once its columns have been recorded. With z = M^-1 r, z'A z / z'r is a Rayleigh
+   quotient as the Ritz values are, and r'A^-1 r at least z'r divided by it. Where A has parts of very different size the
+   solver may stop before it has seen the smallest; these are what r consists of then. It is at most r'Gamma^-1 r, for which
+   stands sum_i r_i^2 / Gamma_ii: that may leave not one digit of x'A x, and r be too small to be any more than rounding. */
+PU__FN pu_status pu__second_look(const pu__job *job, pu__worker *w, pu__staged_column *c, pu__look *look)
+{
+    pu__run *g = &w->run;
+    pu__posterior *p = &w->post;
+    pu_block r = g->xbar, z = pu__rows(w->bbar, p->D);
+    double zr = 0, most = 0, rr, bb, zaz;
+    if (!(c->low > 0) || c->record.steps == 0)
+        return PU_OK;
+    if (p->kind->product(p, 1, g->x, g->q, 0, NULL))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; i < p->D; i++) {
+        double prior = (double)job->gamma_diag[i], one;
+        r.at[i] = g->u.at[i] - g->q.at[i];
+        z.at[i] = r.at[i] * (g->m ? g->m[i] : 1);
+        one = (double)r.at[i];
+        zr += one * (double)z.at[i];
+        most += prior > 0 ? one * one / prior : 0;
+    }
+    if (p->kind->product(p, 1, z, g->q, 0, NULL))
+        return PU_E_OPERATOR;
+    rr = pu__dot(p->D, NULL, r.at, r.at);
+    bb = pu__dot(p->D, NULL, g->u.at, g->u.at);
+    zaz = pu__dot(p->D, NULL, z.at, g->q.at);
+    look->blind = rr <= (double)PU__EPS * bb && 100 * most >= c->xax;
+    if (!(zr > 0 && zaz > 0))
+        return PU_OK;
+    look->missed = 2 * zaz < c->low * zr;
+    if (zaz < c->low * zr)
+        c->low = zaz / zr;
+    c->energy = pu__max(c->energy, zr * zr / zaz);
+    return PU_OK;
+}
+
+/* The same for a datum of the iterative engine, whose first columns were solved and recorded. Rounding: what cancels, and
+   what b's does to the mean where the spectrum is known. The solver: what it leaves of |x - A^-1 b|_A, taken as spread
+   evenly over the entries; a network gradient has it to second order, but for what the solver has missed. */
+PU__FN pu_status pu__iterative_losses(const pu__job *job, pu__worker *w, pu_int n)
 {
     pu__staged_column *c = job->columns + n * job->cols;
     pu__value v;
     pu__mean_error mean = PU__ZERO;
-    double condition = c->high > 0 && c->low > 0 ? c->high / c->low : 1;
+    double condition, D = (double)job->D, steepest = 0;
+    pu__look look = {0, 0};
+    w->post.left = PU__LEFT_NOTHING;
+    if (job->want_nll && pu__second_look(job, w, c, &look))
+        return PU_E_OPERATOR;
+    condition = c->high > 0 && c->low > 0 ? c->high / c->low : 1;
     w->post.left = PU__LEFT_NOTHING;
     if (pu__posterior_value(&w->post, w->run.x, w->bbar, w->run.q.at, &v))
         return PU_E_OPERATOR;
     mean.error = (double)PU__EPS * sqrt(condition * v.data);
     /* on average over the entries: (x - nu)'Gamma (x - nu) and nu'Gamma nu */
-    mean.size = sqrt(fabs(v.prior) / (double)job->D);
-    mean.centre = fabs(2 * job->shared_c + job->gamma_logdet) / (double)job->D;
+    mean.size = sqrt(fabs(v.prior) / D);
+    mean.centre = job->centred ? 0 : fabs(2 * job->shared_c + job->gamma_logdet) / D;
     c->value = v.value;
     c->nll_rounding = v.rounding + (double)PU__EPS * fabs(job->gamma_logdet);
-    c->rounding = PU__ROUNDINGS * (double)PU__EPS;
-    return pu__gradient_rounding(job, w, &v, &mean, c);
+    c->rounding.relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, job->out->Gamma ? job->gamma_rounding : 0);
+    if (look.blind)
+        c->rounding.relative = 1;
+    if (job->network)
+        mean.error *= 3; /* there and back */
+    pu__gradient_losses(job, w, &v, &mean, (double)PU__EPS, &c->rounding);
+    if (c->energy > 0) {
+        double left = c->energy / D;
+        /* the largest Gamma_ii, of which (Gamma d)_i^2 / d'Gamma d is at most one where they are not known */
+        for (pu_int i = 0; i < job->D; i++) {
+            double pushed = (double)w->run.q.at[i];
+            steepest = pu__max(steepest, (double)job->gamma_diag[i]);
+            if (v.prior > 0)
+                steepest = pu__max(steepest, pushed * pushed / v.prior);
+        }
+        mean.error = sqrt(left);
+        if (job->network && !look.missed)
+            mean.error *= (double)job->plan.I * sqrt(c->energy / c->xax);
+        mean.nu = sqrt(steepest) * mean.error;
+        pu__gradient_losses(job, w, &v, &mean, 0, &c->solver);
+    }
+    return pu__gradient_sizes(job, w, &v, c);
 }
 
 /* ---- a block of columns by the iterative engine ---- */
@@ -14199,6 +14318,12 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__worker *w, pu_int fi
     p->column = first;
     p->joint = first == 0 && !network;
     p->joint_at = g->x.at;
+    p->centred = NULL;
+    if (p->joint && job->centred) {
+        pu_term terms[] = {pu__term(g->x), pu__term_scaled(pu__rows(job->model->nu, job->D), -1)};
+        B->combine(B->user, job->D, 1, pu__rows(w->bbar, job->D), 2, terms);
+        p->centred = w->bbar;
+    }
     pu__set_scalars(g, g->s.scale, w->weight, PU_R(0.5));
     status = pu__posterior_square(p, g->k, g->x, g->s.scale, 1, lane);
     if (!status && network) {
@@ -14219,6 +14344,7 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__worker *w, pu_int fi
         status = pu__linear_terms(job, w, lane);
     }
     p->joint = 0;
+    p->centred = NULL;
     if (!status && iterative && job->o->rao_blackwell && p->slots.want_Gamma)
         status = pu__rao_blackwell(job, w, lane);
     p->column = -1;
@@ -14300,7 +14426,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n
     if (pu__fatal(outcome))
         return outcome;
     pu__block_records(job, w, n, first);
-    if (first == 0 && pu__has_value(job) && pu__iterative_rounding(job, w, n))
+    if (first == 0 && pu__has_value(job) && pu__iterative_losses(job, w, n))
         return PU_E_OPERATOR;
     return outcome;
 }
@@ -14477,14 +14603,15 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
 PU__FN double pu__nll_rounding(const pu__job *job, const pu__direct *e, const pu__value *v, double m)
 {
     double D = (double)job->D, logdet = fabs(e->logdet) + fabs(job->gamma_logdet);
-    return v->rounding + e->eps * (e->kappa + D) + (double)PU__EPS * logdet + D * m * m / 2 + job->gamma_rounding + e->given;
+    double own = v->rounding + job->gamma_rounding + job->states_rounding * fabs(v->prior);
+    return own + e->eps * (e->kappa + D) + (double)PU__EPS * logdet + D * m * m / 2 + e->given;
 }
 
 /* The same in the results of a direct engine for the datum at hand, whose mean was solved and has the value v. */
 PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu__value *v, pu__staged_column *c)
 {
     const pu__direct *e = &w->direct;
-    double kappa = e->kappa, size = fabs(v->value) + (fabs(e->logdet) + fabs(job->gamma_logdet)) / 2;
+    double kappa = e->kappa, size = fabs(v->value) + (fabs(e->logdet) + fabs(job->gamma_logdet)) / 2, lost;
     pu__mean_error mean;
     if (pu__mean_rounding(job, w, v, &mean))
         return PU_E_OPERATOR;
@@ -14492,15 +14619,21 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
     if (w->engine == PU_DUAL && (job->want_variance || job->want_fit || !job->exact))
         kappa = pu__max(kappa, e->prior);
     c->nll_rounding = pu__nll_rounding(job, e, v, mean.error);
-    c->rounding = c->nll_rounding / (size + (double)w->post.observed + 1);
+    lost = pu__max(job->states_rounding, c->nll_rounding / (size + (double)w->post.observed + 1));
     if (e->kappa * e->eps > 0.01)
-        c->rounding = 1; /* a factor without a digit has none to tell */
+        lost = 1; /* a factor without a digit has none to tell */
     /* the likelihood alone does not see these, the mean being a minimum */
     if (job->any_grad || job->out->x)
-        c->rounding = pu__max(c->rounding, pu__max(PU__ROUNDINGS * kappa * e->eps, 4 * e->given));
+        lost = pu__max(lost, pu__max(PU__ROUNDINGS * kappa * e->eps, 4 * e->given));
     if (job->out->x && mean.top > 0)
-        c->rounding = pu__max(c->rounding, mean.x / mean.top);
-    return pu__gradient_rounding(job, w, v, &mean, c);
+        lost = pu__max(lost, mean.x / mean.top);
+    if (job->out->Gamma)
+        lost = pu__max(lost, job->gamma_rounding);
+    c->rounding.relative = lost;
+    if (job->centred)
+        mean.centre = 0;
+    pu__gradient_losses(job, w, v, &mean, (double)PU__EPS, &c->rounding);
+    return pu__gradient_sizes(job, w, v, c);
 }
 
 /* Factor, mean and value of datum n by w->engine, and what rounding leaves of them. *k: columns solved. */
@@ -14530,7 +14663,7 @@ PU__FN pu_status pu__direct_best(const pu__job *job, pu__worker *w, pu_int n, pu
 {
     pu_engine first = w->engine, best = first;
     pu_status status = pu__direct_begin(job, w, n, k, report);
-    const double *rounding = &job->columns[n * job->cols].rounding;
+    const double *rounding = &job->columns[n * job->cols].rounding.relative;
     double least = status ? HUGE_VAL : *rounding;
     if (job->engine != PU_ENGINE_AUTO || status == PU_E_OPERATOR || least <= PU__HALF_DIGITS)
         return status;
@@ -14597,7 +14730,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
         return status;
     if (exact && job->any_grad && engine->sigma(e, lane))
         return PU_E_OPERATOR;
-    mean->rounding = pu__max(mean->rounding, PU__ROUNDINGS * e->eps * e->lost);
+    mean->rounding.relative = pu__max(mean->rounding.relative, PU__ROUNDINGS * e->eps * e->lost);
     return PU_OK;
 }
 
@@ -14765,6 +14898,7 @@ PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
     const pu_op *Gamma = job->Gamma;
     pu_real *v = job->test, *z = v + job->D;
     job->gamma_rounding = 16 * (double)PU__EPS * (Gamma->condition ? Gamma->condition(Gamma) : 1);
+    job->states_rounding = Gamma->form == PU_FORM_STATES ? job->gamma_rounding : 0;
     job->gamma_kappa = 1;
     pu__zeros(job->gamma_diag, job->D);
     if (!Gamma->diag)
@@ -14801,6 +14935,8 @@ PU__FN pu_status pu__shared_terms(pu__job *job, pu_report *report)
         job->shared_c += pu__dot(D, NULL, nu, job->gamma_nu) / 2;
         for (pu_int i = 0; i < D; i++)
             job->gamma_nu_top = pu__max(job->gamma_nu_top, fabs((double)job->gamma_nu[i]));
+        if (!job->centred)
+            (void)pu__prior_square(job->Gamma, job->model->nu, job->gamma_nu, &job->nu_moves);
     }
     return pu__gamma_sizes(job, report);
 }
@@ -14857,7 +14993,7 @@ PU__FN int pu__sum_lanes(const pu__job *job)
     return lost;
 }
 
-/* Gamma += (bbar nu' + nu bbar')/2 + nu nu'/2 - Gamma^-1/2. The last one, from -1/2 log det Gamma, has in the dual
+/* Gamma += (bbar nu' + nu bbar')/2 + nu nu'/2 - Gamma^-1/2; the first two not where they are in pu__centred_term. The last one, from -1/2 log det Gamma, has in the dual
    engine met its opposite in 1/2 tr(A Gamma^-1). */
 PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu_report *report)
 {
@@ -14868,7 +15004,7 @@ PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu_report *report)
     pu_real *g = job->grads;
     pu_block nu = pu__rows(job->model->nu, job->D);
     pu_block bbar = pu__rows(g + job->slots.b, job->D);
-    if (nu.at &&
+    if (nu.at && !job->centred &&
         (Gamma->grad(Gamma, 1, bbar, nu, &one, g, job->work) || Gamma->grad(Gamma, 1, nu, nu, &half, g, job->work)))
         return pu__operator_failed(report, "Gamma.grad", -1);
     /* the mean over the data, of which some have no such term */
@@ -14919,7 +15055,8 @@ typedef struct {
     double energy, size; /* sum |x - A^-1 u|_A^2, sum |x|_A^2 */
     int known;           /* every column's Ritz values are */
     double rounding;     /* of the likelihood */
-    double eta_rounding, eta_size, nu_rounding, nu_size; /* see pu__staged_column */
+    pu__losses rounding_of, solver_of;
+    double eta_size, nu_size; /* see pu__staged_column */
     pu_int worst;        /* the datum that rounding spoils most */
 } pu__value_sums;
 
@@ -14968,7 +15105,8 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
                 sums->known = 0; /* no step was taken */
             if (!(col[k].high > 0))
                 continue; /* u = 0 */
-            sums->energy += weight * col[k].energy;
+            /* what the mean's second look has found holds for the probes, too */
+            sums->energy += weight * col[k].energy * (col->low > 0 ? pu__max(1, col[k].low / col->low) : 1);
             sums->size += weight * col[k].xax;
             report->ritz_max = pu__max(report->ritz_max, col[k].high);
             if (!(report->ritz_min > 0 && report->ritz_min < col[k].low))
@@ -14976,12 +15114,15 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
         }
     }
     sums->rounding += col->nll_rounding / N;
-    sums->eta_rounding += col->eta_rounding;
+    sums->rounding_of.eta += col->rounding.eta;
+    sums->rounding_of.nu += col->rounding.nu;
+    sums->solver_of.eta += col->solver.eta;
+    sums->solver_of.nu += col->solver.nu;
+    sums->solver_of.relative = pu__max(sums->solver_of.relative, col->solver.relative);
     sums->eta_size += col->eta_size;
-    sums->nu_rounding += col->nu_rounding;
     sums->nu_size += col->nu_size;
-    if ((direct || job->any_grad) && !job->device && !(col->rounding <= report->rounding_error)) { /* a NaN, too */
-        report->rounding_error = col->rounding;
+    if ((direct || job->any_grad) && !job->device && !(col->rounding.relative <= report->rounding_error)) { /* a NaN, too */
+        report->rounding_error = col->rounding.relative;
         sums->worst = n;
     }
     report->c += c / N;
@@ -14990,13 +15131,26 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
     report->nll += (base + logdet / 2 + fit + (double)job->observed[n] * PU__LOG_2PI / 2) / N;
 }
 
+/* The largest relative error of the gradients that are wanted. */
+PU__FN double pu__worst_loss(const pu__job *job, const pu__value_sums *sums, const pu__losses *lost)
+{
+    double worst = lost->relative;
+    if (job->out->eta && lost->eta > worst * sums->eta_size)
+        worst = sums->eta_size > 0 ? lost->eta / sums->eta_size : 1;
+    if (job->out->nu && lost->nu > worst * sums->nu_size)
+        worst = sums->nu_size > 0 ? lost->nu / sums->nu_size : 1;
+    return worst;
+}
+
 /* Means over the data, in order: c, q, the network objective, the likelihood and its error. */
 PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
 {
     pu_int sampled = job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
     double D = (double)job->D;
     int inexact;
-    pu__value_sums sums = {0, 0, 0, 0, 0, job->want_nll, 0, 0, 0, 0, 0, -1};
+    pu__value_sums sums = PU__ZERO;
+    sums.known = job->want_nll;
+    sums.worst = -1;
     report->has_nll = report->has_objective && (!sampled || job->want_nll);
     for (pu_int n = 0; n < job->N; n++)
         pu__datum_values(job, n, &sums, report);
@@ -15005,10 +15159,10 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
     report->nll_95 = report->nll_se;
     if (report->nll_se > 0)
         report->nll_95 *= pu__student(sampled * (job->K - 1));
-    if (report->rounding_error >= 0 && job->out->eta && sums.eta_rounding > report->rounding_error * sums.eta_size)
-        report->rounding_error = sums.eta_size > 0 ? sums.eta_rounding / sums.eta_size : 1;
-    if (report->rounding_error >= 0 && job->out->nu && sums.nu_rounding > report->rounding_error * sums.nu_size)
-        report->rounding_error = sums.nu_size > 0 ? sums.nu_rounding / sums.nu_size : 1;
+    if (report->rounding_error >= 0) {
+        sums.rounding_of.relative = report->rounding_error;
+        report->rounding_error = pu__worst_loss(job, &sums, &sums.rounding_of);
+    }
     inexact = !(report->rounding_error <= PU__HALF_DIGITS);
     /* estimates may be low by some factor: what is told is on the safe side */
     report->rounding_error *= report->rounding_error > 0 ? 3 : 1;
@@ -15028,6 +15182,7 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
         report->solver_error = sqrt(sums.energy / sums.size);
         if (job->kind == PU_NETWORK) /* second order in that, times I: see pu__choose */
             report->solver_error = (double)job->plan.I * sums.energy / sums.size;
+        report->solver_error = pu__max(report->solver_error, pu__worst_loss(job, &sums, &sums.solver_of));
     }
     /* the gap is below chance or rounding. The probes also know tr(A Sigma) = D: solves cut short fall below it by
        more than chance, which is sqrt(2 D) for one of them */

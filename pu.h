@@ -15165,7 +15165,7 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
     }
     inexact = !(report->rounding_error <= PU__HALF_DIGITS);
     /* estimates may be low by some factor: what is told is on the safe side */
-    report->rounding_error *= report->rounding_error > 0 ? 3 : 1;
+    report->rounding_error *= report->rounding_error > 0 ? 10 : 1;
     if (!(report->rounding_error < 1))
         report->rounding_error = 1;
     if (inexact) {

@@ -2505,13 +2505,19 @@ PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *PU__RESTRICT q, p
 
 /* ---- combinations of vectors ---- */
 
-/* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order. */
+/* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order. Each sum is stored: on machines that compute in a wider type
+   it is rounded there, as where the terms are added one by one. */
 PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2,
                       const pu_real *x3, pu_real *y)
 {
     pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
-    for (pu_int i = 0; i < n; i++)
-        y[i] = y[i] + c0 * x0[i] + c1 * x1[i] + c2 * x2[i] + c3 * x3[i];
+    for (pu_int i = 0; i < n; i++) {
+        pu_real sum = y[i] + c0 * x0[i];
+        sum += c1 * x1[i];
+        sum += c2 * x2[i];
+        sum += c3 * x3[i];
+        y[i] = sum;
+    }
 }
 
 /* ---- vectors ---- Sums that must stay in registers, and loops whose arrays may overlap, are written with vectors:
@@ -13391,8 +13397,8 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         bad = "options.engine (one of pu_engine, or 0 = chosen)";
     else if (o->samples < 0 && (o->samples != PU_ZERO || o->kind != PU_EXACT))
         bad = "options.samples (at least 1, or 0 = 10; PU_ZERO only with PU_EXACT)";
-    else if (o->samples > INT32_MAX)
-        return pu__refuse(report, PU_E_OVERFLOW, "options.samples (below 2^31)");
+    else if (o->samples >= INT32_MAX)
+        return pu__refuse(report, PU_E_OVERFLOW, "options.samples (below 2^31 - 1)");
     else if (direct && o->kind != PU_EXACT && (o->kind != PU_MONTE_CARLO || o->engine == PU_KALMAN))
         /* the other kinds are about a solver's steps, Kalman has no probes */
         bad = "options.engine (exact ones serve PU_EXACT and PU_MONTE_CARLO, PU_KALMAN serves PU_EXACT alone)";

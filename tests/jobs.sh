@@ -19,6 +19,7 @@ LEFT_OUT=(
     '*/@(*.|)float_native           the widest vectors in float; double has them'
     'unit/threads.races             ThreadSanitizer on OpenMP'
     'unit/*.nulls                   null pointers under the UBSan of clang'
+    'machines/*                     programs of i386 and s390x, with compilers for these'
     'compile/@(gcc|clang).c1?       C11 and C17; C99 is there'
     'compile/@(g++.c++17|clang++.c++11)  the other C++ standard; each compiler has one'
     'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
@@ -251,6 +252,68 @@ job_nulls()     # TOPIC
     clang -std=c99 -I. -Itests -isystem build/include -fsanitize=undefined -fno-sanitize-recover=undefined -g -O1 \
         -DPU_IMPLEMENTATION "tests/test_$1.c" -o "build/tests/$1.nulls" -lm || return
     limited "build/tests/$1.nulls"
+}
+
+# Machines unlike this one: numbers computed in a wider type than their own (FLT_EVAL_METHOD: x87 in C99, floats of s390x),
+# sizes of 32 bits, the other order of bytes. Their compilers are used where they are; nothing is installed for this.
+# machine_compiler MACHINE: sets MACHINE_CC and MACHINE_RUN, which runs a program; MACHINE_LACKS says what is not there.
+machine_compiler()
+{
+    MACHINE_LACKS=
+    MACHINE_RUN=()
+    case $1 in
+        i386)
+            MACHINE_CC=(i686-linux-gnu-gcc -static)
+            if ! have "${MACHINE_CC[0]}"; then MACHINE_CC=(gcc -m32); fi
+            MACHINE_CC+=(-mfpmath=387)
+            if ! have "${MACHINE_CC[0]}" || ! probe "${MACHINE_CC[@]}"; then
+                MACHINE_LACKS="neither i686-linux-gnu-gcc nor a gcc with -m32 (gcc-multilib)"
+            fi
+            ;;
+        s390x)
+            MACHINE_CC=(s390x-linux-gnu-gcc -static)
+            MACHINE_RUN=(qemu-s390x-static)
+            if ! have "${MACHINE_RUN[0]}"; then MACHINE_RUN=(qemu-s390x); fi
+            if ! have "${MACHINE_CC[0]}" || ! probe "${MACHINE_CC[@]}"; then MACHINE_LACKS=s390x-linux-gnu-gcc; fi
+            if ! have "${MACHINE_RUN[0]}"; then MACHINE_LACKS+="${MACHINE_LACKS:+, }qemu-s390x (qemu-user-static)"; fi
+            ;;
+    esac
+}
+
+# machine_program SOURCE OUTPUT FLAGS... -- ARGS...: builds a test program with MACHINE_CC and runs it
+machine_program()
+{
+    local source=$1 output=$2 flags=()
+    shift 2
+    while [[ $1 != -- ]]; do flags+=("$1"); shift; done
+    shift
+    "${MACHINE_CC[@]}" "${flags[@]}" -I. -Itests -isystem build/include "$source" -o "$output" -lm &&
+        limited "${MACHINE_RUN[@]}" "$output" "$@"
+}
+
+# What another machine changes. A program counts as one check.
+job_machine()   # MACHINE PRECISION.TOPIC...
+{
+    local machine=$1 base=build/tests/$1 name precision topic flags
+    machine_compiler "$machine"
+    shift
+    [[ ! $MACHINE_LACKS ]] || { job_skip $# "not there: $MACHINE_LACKS"; return; }
+    for name in "$@"; do
+        precision=${name%%.*}
+        topic=${name#*.}
+        flags=(-std=c99 -O1)
+        if [[ $precision == float ]]; then flags+=(-DPU_FLOAT); fi
+        if [[ ! -f $base.$precision.o ]]; then
+            "${MACHINE_CC[@]}" "${flags[@]}" -I. -c tests/compile/impl.c -o "$base.$precision.o" || return
+        fi
+        flags+=("$base.$precision.o")
+        if [[ $topic == golden ]]; then
+            check "$name" machine_program tests/golden.c "$base.$name" "${flags[@]}" -- tests/golden/*.txt
+        else
+            check "$name" machine_program "tests/test_$topic.c" "$base.$name" "${flags[@]}" --
+        fi
+    done
+    end_of_checks
 }
 
 # ---------------------------------------------------------------------------------------------- compiling
@@ -763,6 +826,8 @@ cmd_test()
     add_cuda
     add unit/threads.races job_races threads
     for topic in engines badinput; do add "unit/$topic.nulls" job_nulls $topic; done
+    add machines/i386 job_machine i386 {double,float}.{badinput,golden}
+    add machines/s390x job_machine s390x float.golden
     add_unit
     add_golden
     add_native

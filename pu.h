@@ -805,10 +805,11 @@ typedef struct {
                                             two system calls may leave the new file under its other name alone */
     pu_int checkpoint_every;             /* steps; 0 = 10; always at the end */
     int resume;                          /* begin from `checkpoint` if it is there; the end is the same to the bit as
-                                            without the break. Refused when it is damaged, or when the model, the number
-                                            of data, precision, version or an option that a step depends on is another:
-                                            where.what names it. `steps` may be larger than it was, unless the schedule
-                                            depends on it (COSINE, TAIL, HYPERBOLIC with the default decay) */
+                                            without the break. Refused when it is damaged or of a machine with the other
+                                            byte order, or when the model, the number of data, precision, version or an
+                                            option that a step depends on is another: where.what names it. `steps` may
+                                            be larger than it was, unless the schedule depends on it (COSINE, TAIL,
+                                            HYPERBOLIC with the default decay) */
 } pu_fit_options;
 
 /* Minimise the mean objective over theta (params; the start on entry, see pu_model_start; the result on return: the
@@ -18271,7 +18272,7 @@ PU__FN void pu__fit_list_agreed(pu__fit *fit)
     memcpy(fit->agreed, list, sizeof list);
 }
 
-#define PU__DAMAGED "checkpoint: damaged (checksum, length, or a number out of range)"
+#define PU__DAMAGED "checkpoint: damaged (checksum, length, a number out of range), or in the other byte order"
 
 /* The list to or from the file. Returns what is wrong with the file: the first entry that differs. */
 PU__FN const char *pu__fit_agree(const pu__fit *fit, FILE *file, int is_write)

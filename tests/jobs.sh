@@ -259,6 +259,7 @@ job_nulls()     # TOPIC
 # machine_compiler MACHINE: sets MACHINE_CC and MACHINE_RUN, which runs a program; MACHINE_LACKS says what is not there.
 machine_compiler()
 {
+    local program=$'#include <errno.h>\nint main(void) { return errno; }\n'      # a gcc with -m32 may lack headers
     MACHINE_LACKS=
     MACHINE_RUN=()
     case $1 in
@@ -266,7 +267,7 @@ machine_compiler()
             MACHINE_CC=(i686-linux-gnu-gcc -static)
             if ! have "${MACHINE_CC[0]}"; then MACHINE_CC=(gcc -m32); fi
             MACHINE_CC+=(-mfpmath=387)
-            if ! have "${MACHINE_CC[0]}" || ! probe "${MACHINE_CC[@]}"; then
+            if ! have "${MACHINE_CC[0]}" || ! probe_program "$program" "${MACHINE_CC[@]}" -x c -; then
                 MACHINE_LACKS="neither i686-linux-gnu-gcc nor a gcc with -m32 (gcc-multilib)"
             fi
             ;;
@@ -274,7 +275,9 @@ machine_compiler()
             MACHINE_CC=(s390x-linux-gnu-gcc -static)
             MACHINE_RUN=(qemu-s390x-static)
             if ! have "${MACHINE_RUN[0]}"; then MACHINE_RUN=(qemu-s390x); fi
-            if ! have "${MACHINE_CC[0]}" || ! probe "${MACHINE_CC[@]}"; then MACHINE_LACKS=s390x-linux-gnu-gcc; fi
+            if ! have "${MACHINE_CC[0]}" || ! probe_program "$program" "${MACHINE_CC[@]}" -x c -; then
+                MACHINE_LACKS=s390x-linux-gnu-gcc
+            fi
             if ! have "${MACHINE_RUN[0]}"; then MACHINE_LACKS+="${MACHINE_LACKS:+, }qemu-s390x (qemu-user-static)"; fi
             ;;
     esac

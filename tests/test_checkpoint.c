@@ -467,6 +467,27 @@ TEST forged_numbers_are_not_believed(void)
 }
 
 /* Random bytes behind a good beginning, and files of the format before this one. */
+/* A file as another machine would write it: refused at the list of what must agree, whose numbers are of 8 bytes. */
+TEST the_other_byte_order_is_refused(void)
+{
+    unsigned char bytes[4000], swapped[4000];
+    size_t size;
+    fit f;
+    TC_ASSERT(make_fit(&f, 3));
+    TC_STATUS(run(&f), PU_OK);
+    size = read_file(f.o.checkpoint, bytes, sizeof bytes);
+    TC_ASSERT(size > 8 && size < sizeof bytes);
+    memcpy(swapped, bytes, size);
+    for (size_t i = 8; i + 8 <= size; i++) swapped[i] = bytes[i / 8 * 8 + 7 - i % 8];
+    TC_ASSERT(write_file(f.o.checkpoint, swapped, size));
+    f.o.resume = 1;
+    TC_ASSERT(is_refused(&f, "byte order"));
+    TC_ASSERT(write_file(f.o.checkpoint, bytes, size));
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(f.report.resumed == 3);
+    PASS();
+}
+
 TEST random_bytes(void)
 {
     unsigned char bytes[2000];
@@ -500,6 +521,7 @@ int main(int argc, char **argv)
     RUN_TEST(what_is_no_checkpoint_is_not_replaced);
     RUN_TEST(what_cannot_be_written_shows_at_the_start);
     RUN_TEST(forged_numbers_are_not_believed);
+    RUN_TEST(the_other_byte_order_is_refused);
     RUN_TEST(random_bytes);
     PU_TEST_MAIN_END();
 }

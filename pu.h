@@ -18059,8 +18059,9 @@ PU__FN pu_status pu__fit_probe(pu__fit *fit)
 /* Newton steps of single parameters on a log or atanh scale, all at once, into fit->m: next = theta + m, downhill. They
    begin small and are corrected by the gradients that they meet, up to four times longer each time. What moves a lot
    becomes right first, and then does not disturb what moves little. v is the gradient at the last of these points. The
-   best of them and its gradient go to S and Y, whose pairs are lost, and its objective to *best where that is lower. */
-PU__FN pu_status pu__fit_polish(pu__fit *fit, double *best)
+   best of them with an objective below the limit and its gradient go to S and Y, whose pairs are lost, and its objective
+   to *best. */
+PU__FN pu_status pu__fit_polish(pu__fit *fit, double limit, double *best)
 {
     pu_real *m = fit->m;
     pu_status status = PU_OK;
@@ -18081,8 +18082,8 @@ PU__FN pu_status pu__fit_polish(pu__fit *fit, double *best)
         if (round > 1 && gain * (double)fit->N <= PU__REST)
             break;
         status = pu__fit_probe(fit);
-        if (!status && fit->objective < *best) {
-            *best = fit->objective;
+        if (!status && fit->objective < limit) {
+            limit = *best = fit->objective;
             pu__copy(fit->S, fit->next, fit->n);
             pu__copy(fit->Y, fit->v, fit->n);
         }
@@ -18117,10 +18118,10 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     pu_fit_report *r = fit->report;
     pu_report last = r->last;
     double value = fit->objective, least = pu__max(PU__REST / (double)fit->N, PU__NOISE * fabs(value));
-    double best = value - least;
-    pu_status status = pu__fit_polish(fit, &best);
+    double best = HUGE_VAL; /* no value - least, which a wider type would not round the same way in each place */
+    pu_status status = pu__fit_polish(fit, value - least, &best);
     fit->held = 0;
-    if (fit->exact && best < value - least) {
+    if (fit->exact && best < HUGE_VAL) {
         fit->within = 0;
         fit->objective = best;
         pu__copy(fit->next, fit->S, fit->n);

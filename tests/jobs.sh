@@ -297,24 +297,27 @@ machine_program()
 # What another machine changes. A program counts as one check.
 job_machine()   # MACHINE PRECISION.TOPIC...
 {
-    local machine=$1 base=build/tests/$1 name precision topic flags
+    local machine=$1 base=build/tests/$1 name precision source flags args
     machine_compiler "$machine"
     shift
     [[ ! $MACHINE_LACKS ]] || { job_skip $# "not there: $MACHINE_LACKS"; return; }
     for name in "$@"; do
         precision=${name%%.*}
-        topic=${name#*.}
+        source=tests/test_${name#*.}.c
+        args=()
+        if [[ $name == *.golden ]]; then
+            source=tests/golden.c
+            args=(tests/golden/*.txt)
+        fi
         flags=(-std=c99 -O1)
         if [[ $precision == float ]]; then flags+=(-DPU_FLOAT); fi
-        if [[ ! -f $base.$precision.o ]]; then
-            "${MACHINE_CC[@]}" "${flags[@]}" -I. -c tests/compile/impl.c -o "$base.$precision.o" || return
+        if ! brings_own_pu "$source"; then
+            if [[ ! -f $base.$precision.o ]]; then
+                "${MACHINE_CC[@]}" "${flags[@]}" -I. -c tests/compile/impl.c -o "$base.$precision.o" || return
+            fi
+            flags+=("$base.$precision.o")
         fi
-        flags+=("$base.$precision.o")
-        if [[ $topic == golden ]]; then
-            check "$name" machine_program tests/golden.c "$base.$name" "${flags[@]}" -- tests/golden/*.txt
-        else
-            check "$name" machine_program "tests/test_$topic.c" "$base.$name" "${flags[@]}" --
-        fi
+        check "$name" machine_program "$source" "$base.$name" "${flags[@]}" -- "${args[@]}"
     done
     end_of_checks
 }
@@ -829,8 +832,8 @@ cmd_test()
     add_cuda
     add unit/threads.races job_races threads
     for topic in engines badinput; do add "unit/$topic.nulls" job_nulls $topic; done
-    add machines/i386 job_machine i386 {double,float}.{badinput,golden}
-    add machines/s390x job_machine s390x float.golden
+    add machines/i386 job_machine i386 {double,float}.{badinput,operators,fit,golden} float.{memory,predict}
+    add machines/s390x job_machine s390x float.{badinput,checkpoint,op_sparse,user_ops,golden}
     add_unit
     add_golden
     add_native

@@ -44,9 +44,9 @@
        early                the same after few steps: told, no failure
    Ten times more for operators made of two, see is_composite().
    PU_INEXACT must come with finite numbers, and rounding_error be at least a tenth of the error, or of 1 (no digit is
-   claimed then), but for 1 % of them: it is an estimate. It must not come where nothing is extreme, see false_alarm(). Models with unit-diagonal
-   conditions of A and Gamma below REFUSE_CONDITION must not be refused. The table at the end counts all this by
-   kind and engine. */
+   claimed then), but for 1 % of them: it is an estimate. It must not come where nothing is extreme, see false_alarm().
+   Models with unit-diagonal conditions of A and Gamma below REFUSE_CONDITION must not be refused. The table at the end
+   counts all this by kind and engine. */
 #include "pu_test.h"
 #include "test_common.h"
 

@@ -24,6 +24,7 @@ LEFT_OUT=(
     'unit/threads.races             ThreadSanitizer on OpenMP'
     'unit/*.nulls                   null pointers under the UBSan of clang'
     'compile/@(gcc|clang).c1?       C11 and C17; C99 is there'
+    'compile/@(gcc.c99|g++.c++11)   all of double, float, plain, OpenMP and static together; half of it is there'
     'compile/@(g++.c++17|clang++.c++11)  the other C++ standard; each compiler has one'
     'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
     'programs/user_ops              instructions of operators that users write, counted by valgrind'
@@ -286,15 +287,19 @@ job_nulls()     # TOPIC
 # ---------------------------------------------------------------------------------------------- compiling
 
 # One job per compiler and standard: {double, float} x {plain, OpenMP} x {implementation, static, declarations}.
-# No output is kept. clang only checks; gcc compiles, because it does not find unused functions otherwise.
-job_matrix()    # COMPILER LANGUAGE STANDARD
+# No output is kept. clang only checks; gcc compiles, because it does not find unused functions otherwise. As a part, the two
+# implementations take turns: each has double and float, plain and OpenMP, once.
+job_matrix()    # COMPILER LANGUAGE STANDARD [part]
 {
-    local compiler=$1 language=$2 standard=$3 unit precision openmp has_openmp='' flags common
+    local compiler=$1 language=$2 standard=$3 part=${4:-} unit precision openmp has_openmp='' flags common
     have "$compiler" || { job_skip 12 "no $compiler"; return; }
     if probe "$compiler" -fopenmp; then has_openmp=1; fi
     common=(-x "$language" "-std=$standard" -I. "${STRICT[@]}" "${EXTRA_FLAGS[@]}")
     if [[ $compiler == clang* ]]; then common+=(-fsyntax-only); else common+=(-O0 -S -o /dev/null); fi
     for precision in double float; do for openmp in plain openmp; do for unit in impl static decl; do
+        case $part.$unit.$precision.$openmp in
+            part.impl.double.openmp | part.impl.float.plain | part.static.double.plain | part.static.float.openmp) continue ;;
+        esac
         flags=("${common[@]}")
         if [[ $precision == float ]]; then flags+=(-DPU_FLOAT); fi
         if [[ $openmp == openmp ]]; then flags+=(-fopenmp); fi
@@ -478,6 +483,8 @@ add_compile()
     for compiler in g++ clang++; do for standard in c++11 c++17; do
         add "compile/$compiler.$standard" job_matrix $compiler c++ $standard
     done; done
+    add compile/gcc.c99_part job_matrix gcc c c99 part
+    add compile/g++.c++11_part job_matrix g++ c++ c++11 part
     add compile/switches_part job_switches c part
     add compile/switches.c job_switches c
     add compile/switches.c++ job_switches c++

@@ -607,7 +607,11 @@ int main(int argc, char **argv)
         if (i < 6) RUN_TESTp(monte_carlo_is_unbiased, &cases[i]);
     }
     for (i = 0; i < sizeof longer / sizeof longer[0]; i++) {
-        for (seed = 10; seed < 13; seed++) RUN_TESTp(start_is_within_reach, &longer[i], seed);
+        for (seed = 10; seed < 13; seed++) {
+            /* AR(5): in float the trial fits of a start take thousands of gradients */
+            if (longer[i].order == 5 && seed != 11 && getenv("PU_TEST_SMALL")) continue;
+            RUN_TESTp(start_is_within_reach, &longer[i], seed);
+        }
     }
     for (seed = 1; seed < 9; seed++) RUN_TESTp(start_spans_the_share_of_noise, seed);
     RUN_TEST(make_refuses);

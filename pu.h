@@ -741,6 +741,8 @@ typedef struct {
     pu_int epoch;                        /* passes through the data begun (mini-batches) */
     pu_int gradients;                    /* pu_model_gradient calls */
     pu_int rejected;                     /* steps that led to a theta the model refuses, halved until it did not */
+    pu_int doubtful;                     /* gradients that were PU_INEXACT or PU_DIVERGED; where the one that theta rests
+                                            on is among them, that is the status of the fit */
     double objective;                    /* of the last step, at the theta before it: NLL per datum of its batch (q
                                             where there is no NLL) */
     double objective_se;                 /* its standard error over probes; 0 exact, -1 unknown */
@@ -827,9 +829,13 @@ typedef struct {
    A step to a theta that the model refuses, or where numbers
    give out (not finite, not definite), is halved, up to 40 times, and counted. Same start, options and data: same
    bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and
-   what pu_model_gradient needs, from ws or its allocator, taken at the start. Statuses: PU_OK; those of
-   pu_model_gradient (theta is then the best or last good point); PU_E_ARGUMENT, PU_E_NULL (options, data without an entry); PU_E_FILE: the
-   checkpoint cannot be written, or cannot be taken up (where.what says why). */
+   what pu_model_gradient needs, from ws or its allocator, taken at the start.
+   Statuses: PU_OK; PU_INEXACT, PU_DIVERGED: the fit ran to its end (report.stop), but the gradient that its result
+   rests on, at the best point or of the last step, lost digits or comes from solves that diverged: theta is no better
+   than that gradient (report.doubtful counts them all; those on the way are made good by later ones). PU_CAP and
+   PU_STAGNATED of a gradient are in report.last alone. Any other status of pu_model_gradient ends the fit, and theta is
+   the best or last good point; PU_E_ARGUMENT, PU_E_NULL (options, data without an entry); PU_E_FILE: the checkpoint
+   cannot be written, or cannot be taken up (where.what says why). */
 PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
                         pu_fit_report *report);
 
@@ -844,7 +850,8 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
    variance that went to 0) the parameters that take part in it are not identified: NaN, status PU_UNIDENTIFIED, which
    names the first of them, and the errors of the others hold whatever those are. Flat means: within the asymmetry of H
    (rounding, or noise of probes), or what a theta not quite at the minimum accounts for; on a log or atanh scale also a
-   standard error above 30. PU_E_NOT_DEFINITE: H is negative somewhere, theta is no minimum (index: a parameter). */
+   standard error above 30. PU_INEXACT: written, but some of the gradients lost more than half of their digits, and
+   differences of them more. PU_E_NOT_DEFINITE: H is negative somewhere, theta is no minimum (index: a parameter). */
 PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                const pu_real *theta, pu_real *se, pu_report *report);
 /* The whole of (N H)^-1 (params x params), for errors of what is computed from several parameters: J C J' of its
@@ -1395,7 +1402,9 @@ PU_DEF pu_status pu_op_check(const pu_op *op, const pu_check_options *options, p
    and against differences of the exact NLL of these data); before that both operators as of theta, as by pu_op_check, and
    where these are wrong nothing else. Take small sizes. The model is set to theta after it. Cost: 5 min(params, most)
    exact NLLs.
-   Statuses: those above, and those of pu_model_set for theta and of the data. */
+   Statuses: those above, and those of pu_model_set for theta and of the data. PU_INEXACT: no mistake found, but rounding
+   takes the digits of the likelihood at this theta, so that grad was not compared with differences of it, which would
+   prove nothing: try another theta, or other data. */
 PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_data *data,
                                 const pu_check_options *options, pu_check_report *report);
 
@@ -17342,7 +17351,7 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
         if (i > 0 && fabs(log((1 - share[i]) / (1 - share[0]))) < 0.7)
             continue;
         pu__noisy_ar_moments(P, c, share[i], tried);
-        if (pu_fit(&trial, &few, NULL, NULL, tried, &fit) || fit.best_step < 0)
+        if (pu__fatal(pu_fit(&trial, &few, NULL, NULL, tried, &fit)) || fit.best_step < 0)
             continue;
         starts++;
         highest = pu__max(highest, fit.best);
@@ -17596,11 +17605,13 @@ typedef struct {
     /* Of the next datum: passes through the data before its own, and its place in `order`. */
     double epoch, place;
     /* As in pu_fit_report. */
-    double gradients, rejected;
+    double gradients, rejected, doubtful;
     /* Steps running whose gradient was within its error. */
     double within;
     /* As in pu_fit_report. */
     double best, best_step;
+    /* PU_INEXACT or PU_DIVERGED, where that is what became of the gradient of `objective`; of the best point's; else 0. */
+    double doubt, best_doubt;
     /* Validations since the best one. */
     double stale;
     /* As in pu_fit_report. */
@@ -17752,7 +17763,7 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 }
 
 /* Gradient of a step at theta into g (n): the mean over the data of its batches. Objective, norm, their
-   standard errors and whether all was exact are left in the fit. With n_b data in batch b:
+   standard errors, doubts about them and whether all was exact are left in the fit. With n_b data in batch b:
      g = sum_b n_b g_b / sum_b n_b,     se^2 = sum_b n_b^2 se_b^2 / (sum_b n_b)^2
    A single batch is not scaled, which would only round. */
 PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g)
@@ -17764,6 +17775,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     int known = 1;
     pu_int n = fit->n, data;
     fit->exact = 1;
+    fit->doubt = PU_OK;
     if (sum)
         memset(sum, 0, (size_t)n * sizeof *sum);
     if (part)
@@ -17773,6 +17785,10 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
         double weight = (double)data, square = weight * weight;
         if (pu__fatal(status))
             return status;
+        if (status == PU_INEXACT || status == PU_DIVERGED) {
+            fit->doubt = status;
+            fit->doubtful++;
+        }
         fit->exact &= !last->served[PU_ITERATIVE];
         known &= last->has_nll && !(last->nll_se < 0);
         total += weight;
@@ -17814,6 +17830,7 @@ PU__FN void pu__fit_keep_best(pu__fit *fit, double value, double step)
 {
     fit->best = value;
     fit->best_step = step;
+    fit->best_doubt = fit->doubt;
     pu__copy(fit->best_theta, fit->theta, fit->n);
 }
 
@@ -17929,7 +17946,7 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit)
     if (status)
         return status;
     /* The objective is that of the point before the step. */
-    if (fit->comparable && fit->objective_se == 0 && fit->objective < fit->best)
+    if (fit->comparable && fit->exact && fit->objective_se >= 0 && fit->objective < fit->best)
         pu__fit_keep_best(fit, fit->objective, fit->step);
     fit->rate = pu__fit_rate(fit);
     pu__adam a = pu__adam_make(fit);
@@ -18052,8 +18069,9 @@ PU__FN pu_status pu__fit_probe(pu__fit *fit)
 /* Newton steps of single parameters on a log or atanh scale, all at once, into fit->m: next = theta + m, downhill. They
    begin small and are corrected by the gradients that they meet, up to four times longer each time. What moves a lot
    becomes right first, and then does not disturb what moves little. v is the gradient at the last of these points. The
-   best of them and its gradient go to S and Y, whose pairs are lost, and its objective to *best where that is lower. */
-PU__FN pu_status pu__fit_polish(pu__fit *fit, double *best)
+   best of them and its gradient go to S and Y, whose pairs are lost, its objective, where that is lower, to *best, and
+   its doubt to *doubt. */
+PU__FN pu_status pu__fit_polish(pu__fit *fit, double *best, double *doubt)
 {
     pu_real *m = fit->m;
     pu_status status = PU_OK;
@@ -18076,6 +18094,7 @@ PU__FN pu_status pu__fit_polish(pu__fit *fit, double *best)
         status = pu__fit_probe(fit);
         if (!status && fit->objective < *best) {
             *best = fit->objective;
+            *doubt = fit->doubt;
             pu__copy(fit->S, fit->next, fit->n);
             pu__copy(fit->Y, fit->v, fit->n);
         }
@@ -18110,12 +18129,13 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     pu_fit_report *r = fit->report;
     pu_report last = r->last;
     double value = fit->objective, least = pu__max(PU__REST / (double)fit->N, PU__NOISE * fabs(value));
-    double best = value - least;
-    pu_status status = pu__fit_polish(fit, &best);
+    double best = value - least, doubt = fit->doubt, best_doubt = doubt;
+    pu_status status = pu__fit_polish(fit, &best, &best_doubt);
     fit->held = 0;
     if (fit->exact && best < value - least) {
         fit->within = 0;
         fit->objective = best;
+        fit->doubt = best_doubt;
         pu__copy(fit->next, fit->S, fit->n);
         pu__copy(fit->v, fit->Y, fit->n);
         pu__lbfgs_accept(fit, 0);
@@ -18127,6 +18147,7 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     r->stop = r->boundaries ? PU_FIT_BOUNDARY : reason;
     r->last = last;
     fit->objective = value;
+    fit->doubt = doubt;
     fit->gradient = pu__gradient_norm(fit, fit->g);
     return PU_OK;
 }
@@ -18146,7 +18167,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     if (fit->known == 0 && fit->comparable && fit->exact)
         pu__fit_keep_best(fit, fit->objective, fit->step);
     fit->known = 1;
-    double value = fit->objective, slope = pu__lbfgs_direction(fit);
+    double value = fit->objective, doubt = fit->doubt, slope = pu__lbfgs_direction(fit);
     /* As many pairs as there are directions, or as are kept: before that, H^-1 is no more than a guess in some. */
     if (fit->o->tolerance == 0 && (fit->held >= (double)pu__min(fit->n, fit->pairs) || slope == 0)) {
         double rounding = (double)PU__EPS * fabs(value) * (double)fit->N;
@@ -18192,6 +18213,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     }
     /* At rounding level, or the gradient is not that of the objective. */
     fit->objective = value;
+    fit->doubt = doubt;
     return pu__fit_settle(fit, -slope <= PU__NOISE * fabs(value) ? PU_FIT_CONVERGED : PU_FIT_STUCK);
 }
 
@@ -18203,7 +18225,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
      8 bytes     PU__MAGIC
      8 each      the numbers of pu__fit_list_agreed
      8           FNV-1a hash of these
-     160         the numbers of pu__fit before `model`
+     184         the numbers of pu__fit before `model`
      ..          theta, best_theta, m, next, v, g, S, Y, rho, x: those of them that the fit has
      8           FNV-1a hash of the numbers and arrays */
 #ifndef PU_NO_STDIO
@@ -18295,6 +18317,9 @@ PU__FN int pu__fit_is_sound(const pu__fit *fit)
                                {fit->place, 0, (double)fit->N},
                                {fit->gradients, 0, any},
                                {fit->rejected, 0, any},
+                               {fit->doubtful, 0, any},
+                               {fit->doubt, 0, PU_INEXACT},
+                               {fit->best_doubt, 0, PU_INEXACT},
                                {fit->within, 0, any},
                                {fit->stale, 0, any},
                                {fit->best_step, -1, fit->best_theta ? fit->step : -1},
@@ -18503,7 +18528,7 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
     outcome.where = report->where;
     pu_explain(&outcome, text, size);
     pu__text all = pu__text_after(text, size);
-    if (!report->status) {
+    if (!pu__fatal(report->status)) {
         /* A progress function is called before the fit is over. */
         int is_over = report->stop || report->step >= report->steps;
         pu__put(&all, "; ");
@@ -18560,6 +18585,7 @@ PU__FN void pu__fit_update_report(const pu__fit *fit)
     r->epoch = (pu_int)fit->epoch;
     r->gradients = (pu_int)fit->gradients;
     r->rejected = (pu_int)fit->rejected;
+    r->doubtful = (pu_int)fit->doubtful;
     r->objective = fit->objective;
     r->objective_se = fit->objective_se;
     r->gradient = fit->gradient;
@@ -18969,9 +18995,15 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     /* Whatever happened, the best point so far; but nothing did when the first checkpoint fails. */
     if (status != PU_E_FILE || r->step > r->resumed)
         pu__copy(theta, fit->best_step >= 0 ? fit->best_theta : fit->theta, fit->n);
-    if (!status)
-        pu_model_set(fit->model, theta, NULL);
-    return status;
+    if (status)
+        return status;
+    pu_model_set(fit->model, theta, NULL);
+    r->status = (pu_status)(int)(fit->best_step >= 0 ? fit->best_doubt : fit->doubt);
+    if (r->status)
+        r->where.what = "the gradient at theta (or of the step that led there)";
+    if (r->status && r->last.status == r->status)
+        r->where = r->last.where;
+    return r->status;
 }
 
 /* Do these data, whose shape was checked, have no entry at all? A fit would follow the rounding errors of zeros. */
@@ -19054,6 +19086,8 @@ typedef struct {
     double *H, *V;
     /* n: the gradient; n: square roots of H's diagonal, 0 where a parameter has no influence */
     double *g, *root;
+    /* Gradients that lost digits, of which H is made. */
+    int inexact;
 } pu__hessian;
 
 /* The arrays of a pu__hessian that knows n. */
@@ -19080,6 +19114,7 @@ PU__FN pu_status pu__hessian_sides(pu__hessian *h, pu_int i, double s, double *w
         pu_status status = pu_model_gradient(h->model, at, h->data, h->options, h->ws, at + (side + 1) * h->n, NULL, h->report);
         if (pu__fatal(status))
             return status;
+        h->inexact += status == PU_INEXACT;
         *width = (double)at[i] - *width;
     }
     *width = -*width;
@@ -19250,11 +19285,14 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     if (!status && pu__is_unobserved(data))
         status = pu__refuse(report, PU_E_ARGUMENT, "data (nothing is observed)");
     if (!status) {
+        const char *what = h.inexact ? "second derivative in theta (of inexact gradients)" : "second derivative in theta";
         pu_int bad, first = pu__hessian_invert(&h, is_full, out, &bad);
         if (bad >= 0)
-            status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
+            status = pu__fail(report, PU_E_NOT_DEFINITE, what, -1, bad);
         else if (first >= 0)
             status = pu__fail(report, PU_UNIDENTIFIED, "theta", -1, first);
+        else if (h.inexact)
+            status = pu__refuse(report, PU_INEXACT, what);
     }
     pu_model_set(model, theta, NULL);
     pu_workspace_free(memory);
@@ -19665,7 +19703,7 @@ PU__FN int pu__trial_function(pu__trial *t, int f)
 /* ---- gradients against differences ---- */
 
 /* p'Op(theta) q; a prior, whose gradient may be symmetrised: q'Op q. The exact mean NLL of a model. Not finite:
-   there is none at theta. */
+   there is none at theta, or rounding took its digits. */
 PU__FN double pu__trial_value(pu__trial *t)
 {
     double nll;
@@ -19706,7 +19744,7 @@ PU__FN void pu__trial_slopes(pu__trial *t, pu_check_entry *entry)
         if (pu__finite_double(noise))
             pu__compare(entry, "against differences", 1, &sum, &slope, fabs(near - far) / 2 + noise / h);
         else
-            entry->left_out = "differences in some of theta, which cannot be moved";
+            entry->left_out = "differences in some of theta: moved, the likelihood is refused or inexact";
         if (entry->wrong)
             entry->index = g;
     }
@@ -20027,9 +20065,15 @@ PU__FN void pu__trial_model_grad(pu__trial *t)
     /* what `uses` does not name is NULL from here on */
     if (entry->wrong || uses->wrong)
         return;
-    if (pu_model_gradient(t->model, t->theta, t->data, &t->exact, &t->ws, t->want, NULL, &report))
+    pu_status status = pu_model_gradient(t->model, t->theta, t->data, &t->exact, &t->ws, t->want, NULL, &report);
+    if (status)
         entry->left_out = report.where.what;
-    else {
+    /* What lost its digits proves nothing, for or against grad. */
+    if (status == PU_INEXACT) {
+        entry->left_out = "differences: rounding takes the digits of the likelihood (PU_INEXACT); try another theta";
+        (void)pu__refuse(&t->own, status, "model.grad is not compared with differences: try another theta");
+    }
+    if (!status) {
         t->rounding = (double)PU__EPS * fabs(report.nll);
         pu__trial_slopes(t, entry);
     }
@@ -20062,7 +20106,7 @@ PU__FN void pu__trial_model(pu__trial *t, const pu_real *theta)
     pu__trial_start(t);
     pu__copy(t->theta, theta, params);
     if (!pu__finite_double(first))
-        set->left_out = "likelihoods: there is no exact one";
+        set->left_out = "likelihoods: there is no exact one, or rounding takes its digits";
     if (pu__trial_value(t) != first)
         pu__wrong(set, "the same theta, set twice, gives two likelihoods", -1);
     pu_workspace_free(&call.own_ws);
@@ -20083,12 +20127,12 @@ PU__FN void pu__trial_begin(pu__trial *t, const pu_check_options *options, pu_ch
     t->entry = report->entry;
 }
 
-/* The status of a report: that of a refusal, or PU_E_CONTRACT for the first fault. */
+/* The status of a report: PU_E_CONTRACT for the first fault, or that of a refusal or of what could not be compared. */
 PU__FN pu_status pu__trial_end(const pu__trial *t, pu_check_report *report, int count)
 {
     report->status = t->own.status;
     report->where = t->own.where;
-    report->count = t->own.status ? 0 : count;
+    report->count = t->own.status < 0 ? 0 : count;
     for (int i = report->count - 1; i >= 0; i--)
         if (report->entry[i].wrong) {
             report->wrong++;
@@ -20178,8 +20222,8 @@ PU_DEF const char *pu_check_explain(const pu_check_report *report, int full, cha
     text[0] = 0;
     if (!report)
         return text;
-    /* refused: as any other call */
-    if (report->status && !report->wrong) {
+    /* refused, or not all could be compared: as any other call */
+    if (report->status && !report->wrong && (!full || !report->count)) {
         pu__report_clear(&refused);
         refused.status = report->status;
         refused.where = report->where;

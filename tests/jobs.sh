@@ -645,7 +645,7 @@ job_manners()
 {
     local program
     mkdir -p build/tests/manners
-    for program in first noisy_ar ratings; do
+    for program in first noisy_ar ratings demo scaling gradient_error; do
         "${STRICT_C[@]}" -O1 "${OMP[@]}" "examples/$program.c" -o "build/tests/manners/$program" -lm || return
     done
     limited tests/manners.sh build/tests/manners

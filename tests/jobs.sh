@@ -651,6 +651,9 @@ job_manners()
     limited tests/manners.sh build/tests/manners
 }
 
+# What the documents show as C compiles, runs and prints what they say; what they name is there.
+job_snippets() { limited tests/snippets.sh build/tests/snippets "${STRICT_C[@]}" -O0; }
+
 # refused_option WORDS...: refused beside --data, with code 2 and a message that names the option
 refused_option()
 {
@@ -793,6 +796,7 @@ cmd_test()
     add programs/manners job_manners
     add programs/user_ops job_user_ops
     add programs/refusals job_refusals
+    add programs/snippets job_snippets
     add lint job_lint
     add lint.shell job_shell
     run_queue

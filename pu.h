@@ -14,7 +14,7 @@ EXAMPLE (complete; examples/first.c is the same program with more comments)
         int main(void)
         {
             pu_real Phi[3*2] = {1,0, 1,1, 0,1}, psi[3] = {4,4,4};    // y = Phi z + noise of precision psi
-            pu_real y[2*3] = {1, 2, 1, 0, NAN, 1};                   // two data, NAN marks a missing entry
+            pu_real y[2*3] = {1, 2, 1, 0, (pu_real)NAN, 1};          // two data, NAN marks a missing entry
             pu_op prior = pu_op_identity(2), map = pu_op_dense(3, 2, Phi);
             pu_lgm model = {&prior, &map, NULL, NULL, psi};          // z ~ N(0, I)
             pu_data data = pu_data_nan(2, 3, y);

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # snippets.sh DIRECTORY COMPILER... - every piece of C in README.md, docs/manual.md and the head of pu.h is compiled, by this
-# compiler with these flags, and run; the pieces for a GPU are only compiled, by g++. DIRECTORY gets what is made on the way. Run it from the top of the tree.
+# compiler with these flags, and run; pieces for a GPU are only compiled, by g++. DIRECTORY gets what is made on the way.
+# To be run at the top of the tree.
 #
-# A piece is an indented block that looks like C. It goes to a file with the name of the heading above it (README.h is not one:
-# its only piece is a program). tests/compile/snippets.c includes those of the manual, each where it belongs, and calls what
-# they define: a piece that it does not include fails here. What stands between single `quotes;` and ends with a semicolon are
-# statements about `o` (pu_fit_options) and `options` (pu_options).
+# A piece is an indented block that looks like C. It goes to a file with the name of the heading above it. Those of the manual
+# are included by tests/compile/snippets.c, each where it belongs, which calls what they define: a piece that it does not
+# include fails here. What stands in a line `between quotes;` and ends with a semicolon are statements about `o`
+# (pu_fit_options) and `options` (pu_options).
 set -uo pipefail
 directory=$1
 shift
@@ -42,8 +43,7 @@ pieces()
             next
         }
         /^    / || (/^$/ && block != "") {
-            sub(/^    /, "")
-            if ($0 ~ /^(#define|#include|static |int |if \(|pu_[a-z_]+ )/) is_c = 1
+            if ($0 ~ /^    (#define|#include|static |int |if \(|pu_[a-z_]+ )/) is_c = 1
             block = block $0 "\n"
             next
         }
@@ -74,7 +74,8 @@ program()
 program readme "$directory/README_a_first_program.h"
 "$directory/readme" >"$directory/readme.out"
 verdict "readme runs" $?
-awk '/^prints$/ { on = 1; next } on && /^    / { print substr($0, 5) } on && /^[^ ]/ { exit }' README.md >"$directory/readme.said"
+awk '/^prints$/ { on = 1; next } on && /^    / { print substr($0, 5) } on && /^[^ ]/ { exit }' README.md \
+    >"$directory/readme.said"
 awk 'NR == FNR { said[FNR] = $0; lines = FNR; next }
      { n = split($0, a, /[ ,]+/); if (split(said[FNR], b, /[ ,]+/) != n) bad = 1
        for (i = 1; i <= n; i++) if (a[i] != b[i] && !(a[i] + 0 != 0 && (a[i] / b[i] - 1) ^ 2 < 1e-8)) bad = 1 }
@@ -107,10 +108,10 @@ if command -v g++ >/dev/null; then
         printf '#define PU_CUDA\n'
         grep -v PU_IMPLEMENTATION "$directory/manual_manual_task_by_task.h"
         cat "$directory/manual_a_gpu.h"
-        printf 'int used(pu_model *m, const pu_data *d, pu_fit_options o, pu_real *t);\n'
-        printf 'int used(pu_model *m, const pu_data *d, pu_fit_options o, pu_real *t)\n{\n    return fit_on_device(m, d, o, t);\n}\n'
-        printf 'int lines(pu_options options);\nint lines(pu_options options)\n{\n    pu_report report;\n    char text[400];\n'
-        grep -vE '^#|^\.\.\.|^nvcc' "$directory/cuda_cuda.h"
+        printf 'int used(pu_model *m, const pu_data *d, pu_fit_options o, pu_real *t)\n'
+        printf '{\n    return fit_on_device(m, d, o, t);\n}\n'
+        printf 'int lines(pu_options options)\n{\n    pu_report report;\n    char text[400];\n'
+        grep -vE '^ *(#|\.\.\.|nvcc)' "$directory/cuda_cuda.h"
         printf '    return options.backend != NULL;\n}\n'
     } >"$directory/gpu.cpp"
     g++ -std=c++11 -Wall -Wextra -I. -fsyntax-only "$directory/gpu.cpp"

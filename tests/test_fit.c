@@ -593,7 +593,7 @@ TEST a_fit_by_inexact_gradients_says_so(void)
     tc_set_case("taken up at its end");
     o.resume = 1;
     TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_INEXACT);
-    TC_ASSERT(report.resumed == 600 && report.doubtful > 0 && report.where.what[0]);
+    TC_ASSERT(report.resumed == 600 && report.doubtful > 0 && report.where.what);
     remove(FILE_NAME);
     tc_set_case("on the way");
     for (i = 0; i < N * M; i++) y[i] = level[i / M] + noise[i];

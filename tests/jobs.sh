@@ -762,11 +762,14 @@ job_manners()
 {
     local program
     mkdir -p build/tests/manners
-    for program in first noisy_ar ratings; do
+    for program in first noisy_ar ratings demo scaling gradient_error; do
         example_program $program "build/tests/manners/$program" || return
     done
     limited tests/manners.sh build/tests/manners
 }
+
+# What the documents show as C compiles, runs and prints what they say; what they name is there.
+job_snippets() { limited tests/snippets.sh build/tests/snippets "${STRICT_C[@]}" -O0; }
 
 # refused_option WORDS...: refused beside --data, with code 2 and a message that names the option
 refused_option()
@@ -806,6 +809,7 @@ add_programs()
     add_with "double float" programs/kill_resume job_kill_resume
     add_with "double float" programs/refusals job_refusals
     add programs/user_ops job_user_ops
+    add programs/snippets job_snippets
 }
 
 # ---------------------------------------------------------------------------------------------- how it is written

@@ -1036,6 +1036,36 @@ TEST a_theta_that_is_refused_is_refused(void)
     PASS();
 }
 
+/* Where rounding takes the digits of the likelihood its differences say nothing about grad: it is left out, and neither status
+   nor text look as if it had been compared. */
+TEST a_likelihood_without_digits_is_no_yardstick(void)
+{
+    const double tiny = PU_TEST_PICK(1e-6, 1e-3);
+    pu_real a[9], *y = tc_normal(13, 12), theta[2] = {0, (pu_real)PU_TEST_PICK(27, 12)};
+    pu_op design = pu_op_dense(3, 3, a);
+    pu_data data = pu_data_full(4, 3, y);
+    pu_check_report report;
+    pu_model model;
+    char text[400];
+    tc_set_case("columns that hardly differ");
+    memset(&model, 0, sizeof model);
+    model.memory = tc_workspace();
+    for (int i = 0; i < 9; i++) a[i] = (pu_real)(1 + tiny * (i * i % 7));
+    TC_STATUS(pu_model_regression(&model, &design, NULL), PU_OK);
+    TC_STATUS(pu_model_check(&model, theta, &data, NULL, &report), PU_INEXACT);
+    pu_check_explain(&report, 1, full_text, sizeof full_text);
+    GREATEST_ASSERTm(say_full(), report.wrong == 0 && report.count == 41);
+    GREATEST_ASSERTm(say_full(), strstr(full_text, "model.grad: ok, ") && strstr(full_text, "try another theta"));
+    TC_ASSERT(strstr(find(&report, "model", "grad")->left_out, "PU_INEXACT") != NULL);
+    pu_check_explain(&report, 0, text, sizeof text);
+    TC_ASSERT(strstr(text, "not compared with differences: try another theta") != NULL);
+    tc_set_case("another theta");
+    theta[1] = 0;
+    TC_STATUS(pu_model_check(&model, theta, &data, NULL, &report), PU_OK);
+    TC_ASSERT(find(&report, "model", "grad")->left_out[0] == 0);
+    PASS();
+}
+
 /* The lines of the manual. */
 TEST the_manual_can_be_followed(void)
 {
@@ -1137,6 +1167,7 @@ int main(int argc, char **argv)
     RUN_TEST(a_model_without_mistake_passes);
     RUN_TEST(every_mistake_in_a_model_is_found_and_named);
     RUN_TEST(a_theta_that_is_refused_is_refused);
+    RUN_TEST(a_likelihood_without_digits_is_no_yardstick);
     RUN_TEST(the_manual_can_be_followed);
     RUN_TEST(built_in_models_pass);
     printf("largest share of what is allowed: %.3f, %s\n", worst_of_all, worst_name);

@@ -1119,6 +1119,7 @@ struct pu_ar {
     pu_real band[2 * PU_AR_MAX + 1]; /* row of Gamma away from the ends: lags -P .. P */
     /* rows 0 .. P of X, X'X = Gamma, lower triangular; later rows repeat row P. Entry (t, t-j) at t (t+1) / 2 + j */
     pu_real rows[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2];
+    double gap[PU_AR_MAX]; /* 1 - gamma^2; a model has it from atanh gamma, where gamma is too close to 1 for its digits */
 };
 /* From partial autocorrelations; phi by the Durbin-Levinson recursion. A refused call leaves *ar as it was. *index
    (may be NULL) = the culprit's parameter number (kappa: P), else -1. PU_E_ARGUMENT: n < 1, order not in
@@ -5829,7 +5830,7 @@ PU__FN void pu__ar_spread(const pu_ar *ar, double *s)
 {
     s[ar->order] = 1;
     for (pu_int m = ar->order; m > 0; m--)
-        s[m - 1] = s[m] * pu__ar_gap(ar->gamma[m - 1]);
+        s[m - 1] = s[m] * ar->gap[m - 1];
 }
 
 /* Fills in phi, the rows of X and the band, which follow from n, order, gamma and kappa. */
@@ -6453,7 +6454,7 @@ PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *g
         for (pu_int j = 1; j < t; j++)
             before[j] += now[j] - g * now[t - j];
         /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
-        grad[t - 1] += (pu_real)((gbar - 2 * g / pu__ar_gap(ar->gamma[t - 1]) * value[t - 1]) / kappa);
+        grad[t - 1] += (pu_real)((gbar - 2 * g / ar->gap[t - 1] * value[t - 1]) / kappa);
     }
     grad[P] -= (pu_real)(value[P] / kappa / kappa);
 }
@@ -6587,7 +6588,7 @@ PU__FN pu_status pu__ar_logdet(PU__LOGDET_ARGS)
     const pu_ar *ar = pu__ar_of(op);
     *value = -(double)ar->n * log((double)ar->kappa);
     for (pu_int i = 0; i < ar->order; i++)
-        *value += (double)(i + 1) * log(pu__ar_gap(ar->gamma[i]));
+        *value += (double)(i + 1) * log(ar->gap[i]);
     return PU_OK;
 }
 
@@ -6597,7 +6598,7 @@ PU__FN pu_status pu__ar_logdet_grad(PU__LOGDET_GRAD_ARGS)
     const pu_ar *ar = pu__ar_of(op);
     double by = (double)weight;
     for (pu_int i = 0; i < ar->order; i++)
-        grad[i] -= (pu_real)(by * 2 * (double)(i + 1) * (double)ar->gamma[i] / pu__ar_gap(ar->gamma[i]));
+        grad[i] -= (pu_real)(by * 2 * (double)(i + 1) * (double)ar->gamma[i] / ar->gap[i]);
     grad[ar->order] -= (pu_real)(by * (double)ar->n / (double)ar->kappa);
     return PU_OK;
 }
@@ -6660,8 +6661,10 @@ PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
     return PU_OK;
 }
 
-/* See the declaration. *ar changes only where all is well. */
-PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index)
+/* pu_ar_set with 1 - gamma^2 = 1 / cosh(theta)^2 from theta = atanh gamma, or by itself where theta is NULL. *ar changes
+   only where all is well. */
+PU__FN pu_status pu__ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, const pu_real *theta, pu_real kappa,
+                            pu_int *index)
 {
     pu_int unused, *at = index ? index : &unused;
     pu_ar now;
@@ -6672,8 +6675,10 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
     now.n = n;
     now.order = order;
     now.kappa = kappa;
-    if (order > 0)
-        pu__copy(now.gamma, gamma, order);
+    for (pu_int i = 0; i < order; i++) {
+        now.gamma[i] = gamma[i];
+        now.gap[i] = theta ? pow(cosh((double)theta[i]), -2) : pu__ar_gap(gamma[i]);
+    }
     pu__ar_derive(&now);
     /* band[P] is the largest entry of Gamma */
     if (!pu__finite(now.band[order])) {
@@ -6682,6 +6687,12 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
     }
     *ar = now;
     return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index)
+{
+    return pu__ar_set(ar, n, order, gamma, NULL, kappa, index);
 }
 
 /* See the declaration. From m = P down to 1:
@@ -6719,7 +6730,7 @@ PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *
         pu_real gamma = ar->gamma[m - 1];
         b[m] = (double)grad_gamma[m - 1];
         pu__ar_grow(ar, m - 1, a); /* phi^(m-1) = -a^(m-1) */
-        pu__ar_reflect(m, (double)gamma, pu__ar_gap(gamma), b);
+        pu__ar_reflect(m, (double)gamma, ar->gap[m - 1], b);
         for (pu_int j = 1; j < m; j++)
             b[m] -= b[j] * a[m - j];
     }
@@ -17252,7 +17263,7 @@ PU__FN pu_status pu__noisy_ar_set(PU__SET_ARGS)
     for (pu_int i = P; i < P + 2; i++)
         if (!pu__exp(theta[i], x + i))
             return pu__refuse_entry(index, i);
-    pu_status status = pu_ar_set(ar, ar->n, P, x, x[P], index); /* its parameters are numbered like theta */
+    pu_status status = pu__ar_set(ar, ar->n, P, x, theta, x[P], index); /* its parameters are numbered like theta */
     if (!status)
         pu__fill(s->y, 1 / x[P + 1], ar->n);
     return status;
@@ -17266,7 +17277,7 @@ PU__FN pu_status pu__noisy_ar_grad(PU__MODEL_GRAD_ARGS)
     const pu_ar *ar = s->ar;
     pu_int P = ar->order;
     for (pu_int i = 0; i < P; i++)
-        grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(ar->gamma[i]));
+        grad[i] = (pu_real)((double)g->Gamma[i] * ar->gap[i]);
     grad[P] = g->Gamma[P] * ar->kappa;
     grad[P + 1] = (pu_real)-pu__dot(ar->n, NULL, s->y, g->psi);
     return PU_OK;

@@ -459,6 +459,27 @@ TEST start_spans_the_share_of_noise(uint64_t seed)
     PASS();
 }
 
+/* A process close to a unit root: 1 - gamma^2 has lost its digits once gamma is rounded, so that it must come from theta. One
+   entry, y ~ N(0, kappa cosh^2 theta + lambda), kappa = lambda = 1. What rounds: the logarithms, and theta itself (half of the
+   NLL is theta). Before, the NLL was off by .02 at theta = 18 (float: .03 at 8), with PU_OK. */
+TEST unit_root_keeps_its_digits(double near_one)
+{
+    pu_model model;
+    pu_report report;
+    pu_real theta[3] = {(pu_real)near_one, 0, 0}, y[1] = {2}, grad[3];
+    pu_data data = pu_data_full(1, 1, y);
+    double variance = cosh(near_one) * cosh(near_one) + 1;
+    double nll = 0.5 * log(6.283185307179586 * variance) + 2 / variance;
+    memset(&model, 0, sizeof model);
+    model.memory = tc_workspace();
+    tc_set_case("atanh gamma %g", near_one);
+    TC_STATUS(pu_model_noisy_ar(&model, 1, 1, NULL), PU_OK);
+    TC_STATUS(pu_model_gradient(&model, theta, &data, NULL, NULL, grad, NULL, &report), PU_OK);
+    TC_CLOSE(report.nll, nll, 16 * PU_TEST_EPS * (1 + near_one));
+    TC_CLOSE((double)grad[0], (1 - 4 / variance) * tanh(near_one) * (1 - 1 / variance), 16 * PU_TEST_EPS * (1 + near_one));
+    PASS();
+}
+
 TEST make_refuses(void)
 {
     static const struct {
@@ -610,6 +631,7 @@ int main(int argc, char **argv)
         for (seed = 10; seed < 13; seed++) RUN_TESTp(start_is_within_reach, &longer[i], seed);
     }
     for (seed = 1; seed < 9; seed++) RUN_TESTp(start_spans_the_share_of_noise, seed);
+    for (i = 2; i <= (size_t)PU_TEST_PICK(18, 8); i += 2) RUN_TESTp(unit_root_keeps_its_digits, (double)i);
     RUN_TEST(make_refuses);
     if (greatest_get_verbosity() > 0) {
         printf("worst error of a gradient: %.2g, worst z-score: %.2f\n", worst_gradient, worst_z);

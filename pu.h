@@ -9113,14 +9113,15 @@ PU__FN double pu__lags_condition(const pu_op *op)
 {
     const pu_lags *f = pu__lags_of(op);
     double ratio = 1, low = HUGE_VAL, high = 0;
-    for (pu_int i = 1; f->params == f->n && i < f->n; i++)
+    int circulant = f->size == f->n; /* a Toeplitz matrix is embedded in one of twice its size */
+    for (pu_int i = 1; !circulant && i < f->n; i++)
         ratio /= (1 - (double)f->kappa[i]) * (1 + (double)f->kappa[i]);
-    for (pu_int i = 0; f->params < f->n && i < f->size; i++) {
+    for (pu_int i = 0; circulant && i < f->size; i++) {
         double lambda = (double)f->lambda[i];
         low = low < lambda ? low : lambda;
         high = pu__max(high, lambda);
     }
-    return f->params < f->n ? high / low : ratio;
+    return circulant ? high / low : ratio;
 }
 
 /* The n x n operator with these lags. f may be NULL; a factor that was refused, or is of another
@@ -19507,22 +19508,22 @@ PU__FN pu_status pu__trial_rows(pu__trial *t, const pu_real *p, const pu_real *q
     return PU_OK;
 }
 
-/* y += Op q by band_add to a band of ones, or the gradient of q'Op q by band_grad of the band of q q'. Places that
+/* y += Op q by band_add to a band of numbers of its size, or the gradient of q'Op q by band_grad of the band of q q'. Places that
    are not used are NaN. The diagonal counts twice in the sum below. */
 PU__FN pu_status pu__trial_band(pu__trial *t, const pu_real *q, int grads, pu_real *y)
 {
     pu_int n = t->op->rows, width = t->width;
-    double *B = (double *)(void *)t->box[PU__BOX_WIDE].block.at;
+    double *B = (double *)(void *)t->box[PU__BOX_WIDE].block.at, before = t->size > 0 ? t->size : 1;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = pu__most(0, i - width); j <= i; j++)
-            B[i * (width + 1) + i - j] = grads ? (double)(q[i] * q[j]) : 1;
+            B[i * (width + 1) + i - j] = grads ? (double)(q[i] * q[j]) : before;
     if (grads)
         return t->op->band_grad(t->op, width, B, (double)pu__trial_weight[0], y);
     if (t->op->band_add(t->op, width, B))
         return PU_E_OPERATOR;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = pu__most(0, i - width); j <= i; j++) {
-            pu_real b = (pu_real)(B[i * (width + 1) + i - j] - 1) / (i == j ? 2 : 1);
+            pu_real b = (pu_real)(B[i * (width + 1) + i - j] - before) / (i == j ? 2 : 1);
             y[i] += b * q[j];
             y[j] += b * q[i];
         }
@@ -19788,10 +19789,11 @@ PU__FN void pu__trial_apply(pu__trial *t)
 }
 
 /* t->other = weight tr(Op^-1 dOp), the derivative of weight log det Op. As Op^-1 = W'W it is the sum over the rows w
-   of W of w'dOp w, which is what grad gives. */
-PU__FN void pu__trial_trace(pu__trial *t)
+   of W of w'dOp w, which is what grad gives. Returns the sum of their sizes. */
+PU__FN double pu__trial_trace(pu__trial *t)
 {
     pu_int n = t->op->rows;
+    double size = 0;
     pu__zeros(t->other, t->op->params);
     t->with = t->spare;
     for (pu_int i = 0; i < n * n; i++) {
@@ -19800,8 +19802,10 @@ PU__FN void pu__trial_trace(pu__trial *t)
             continue;
         pu__trial_of(t, PU__TRY_grad, t->spare, 1, t->got);
         pu__axpy(t->op->params, 1, t->got, t->other);
+        size += pu__norm(t->op->params, t->got);
     }
     t->with = t->q;
+    return size;
 }
 
 /* Function f, which gave t->want, against t->other, what it must give by apply and grad. `scale`: what the rounding is
@@ -19840,8 +19844,7 @@ PU__FN void pu__trial_values(pu__trial *t, int f)
         scale = t->condition;
         break;
     case PU__TRY_logdet_grad:
-        pu__trial_trace(t);
-        scale = t->condition * pu__norm(n, t->other);
+        scale = t->condition * pu__trial_trace(t);
     }
     if (shape->how & PU__TRIAL_UNITS)
         pu__trial_units(t, f);

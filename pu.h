@@ -18373,8 +18373,13 @@ PU__FN const char *pu__checkpoint_path(const char *name, char *path)
     if (!text.used || text.used + 64 > PU__PATH)
         return "checkpoint: the name is empty or too long";
     FILE *file = fopen(path, "rb");
-    if (!file)
+    if (!file) {
+#ifdef PU__POSIX
+        if (!stat(path, &about))
+            return "checkpoint: the file is there, but cannot be read";
+#endif
         return NULL;
+    }
     size_t count = fread(start, 1, sizeof start, file);
     int is_other = ferror(file) || (count && (count < sizeof start || memcmp(start, PU__MAGIC, sizeof start)));
     fclose(file);
@@ -18460,12 +18465,14 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
 {
     pu__fit_list_agreed(fit);
     pu__fit fresh = *fit;
-    const char *wrong = NULL;
-    char magic[8];
+    char magic[8], path[PU__PATH];
     uint64_t h, told;
-    FILE *file = fit->o->resume ? fopen(fit->o->checkpoint, "rb") : NULL;
-    if (!file)
+    if (!fit->o->resume)
         return NULL;
+    const char *wrong = pu__checkpoint_path(fit->o->checkpoint, path);
+    FILE *file = wrong ? NULL : fopen(path, "rb");
+    if (!file)
+        return wrong;
     if (!fread(magic, 8, 1, file) || memcmp(magic, PU__MAGIC, 8))
         wrong = "checkpoint: not a checkpoint of this version of the library";
     else

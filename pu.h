@@ -635,7 +635,8 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
    options, ws, report as for pu_gradient; with PU_PCG and no options.solve.precond the model's own precond is used, and the network
    gradient goes through it, too (options.constant_precond). One block of ws for everything. Cost: that of pu_gradient, and of one
    call of the model's grad, with se one more per group. Status rules as pu_gradient's; grad
-   and se are untouched wherever pu_gradient's outputs would be. */
+   and se are untouched wherever pu_gradient's outputs would be. A model that uses nu may enlarge rounding on the way back
+   (a state space whose A has eigenvalues beyond 1): that is in report.rounding_error, at the price of one more grad. */
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
 /* Bytes of workspace that it needs (se: whether that is wanted). No theta: the model need not have been set, unless it
@@ -825,7 +826,7 @@ typedef struct {
    there. Else it stops, as PU_FIT_BOUNDARY where some of them have no influence any more: a variance that went to 0, say.
    In a float build the sign of such a gradient may be lost in rounding: a parameter so far out stays there.
    A step to a theta that the model refuses, or where numbers
-   give out (not finite, not definite), is halved, up to 40 times, and counted. Same start, options and data: same
+   give out (not finite, not definite, no digit left on the way from nu to theta), is halved, up to 40 times, and counted. Same start, options and data: same
    bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and
    what pu_model_gradient needs, from ws or its allocator, taken at the start. Statuses: PU_OK; those of
    pu_model_gradient (theta is then the best or last good point); PU_E_ARGUMENT, PU_E_NULL (options, data without an entry); PU_E_FILE: the
@@ -6661,8 +6662,8 @@ PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
     return PU_OK;
 }
 
-/* pu_ar_set with 1 - gamma^2 = 1 / cosh(theta)^2 from theta = atanh gamma, or by itself where theta is NULL. *ar changes
-   only where all is well. */
+/* pu_ar_set. theta = atanh gamma or NULL: near a unit root 1 - gamma^2 = 1 / cosh(theta)^2 comes from it, since the rounding
+   of gamma has cost it digits. *ar changes only where all is well. */
 PU__FN pu_status pu__ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, const pu_real *theta, pu_real kappa,
                             pu_int *index)
 {
@@ -6677,7 +6678,9 @@ PU__FN pu_status pu__ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *ga
     now.kappa = kappa;
     for (pu_int i = 0; i < order; i++) {
         now.gamma[i] = gamma[i];
-        now.gap[i] = theta ? pow(cosh((double)theta[i]), -2) : pu__ar_gap(gamma[i]);
+        now.gap[i] = pu__ar_gap(gamma[i]);
+        if (theta && now.gap[i] < 0.01)
+            now.gap[i] = pow(cosh((double)theta[i]), -2);
     }
     pu__ar_derive(&now);
     /* band[P] is the largest entry of Gamma */
@@ -16287,6 +16290,8 @@ typedef struct {
     pu_real *x;
     /* grad may be written to even when the call fails: Phi's gradient is made in place. */
     int grad_is_scratch;
+    /* Set: the model enlarges rounding so much that no digit of the gradient may be right. */
+    int lost;
 
     /* Has room for arrays of ours. The caller's are written only when nothing can fail any more. */
     pu__job job;
@@ -16309,7 +16314,7 @@ PU__FN void pu__model_task_make(pu__model_task *self, pu_model *model, const pu_
     self->se = se;
     /* Taken with the memory of the job. */
     self->job.reals = model->params;
-    self->job.times = se ? 2 : 1;
+    self->job.times = (se ? 2 : 1) + (model->uses & PU_USES_NU ? 1 : 0);
     self->job.doubles = se ? model->params : 0;
 }
 
@@ -16378,6 +16383,37 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
     return PU_OK;
 }
 
+/* A model may enlarge the rounding of nu's gradient: where A of a state space has an eigenvalue beyond 1, nu and the way
+   back through it grow with every step. So nu's gradient is changed by as much as rounding may have done (signs as the
+   bits of i fall), and what that does to `grad` is told, relative to its largest entry or to the entries of a datum,
+   the size of what cancels at an optimum. Leaves nu's gradient changed. */
+PU__FN pu_status pu__model_rounding(pu__model_task *self, const pu_real *grad, pu_report *report)
+{
+    const pu_model *model = self->model;
+    const pu__job *job = &self->job;
+    pu_real *nu = self->found.nu, *moved = self->job.own_reals + (self->job.times - 1) * model->params;
+    double size = 0, off = 0, scale = 1;
+    for (pu_int i = 0; i < job->D; i++)
+        size = pu__max(size, fabs((double)nu[i]));
+    for (pu_int i = 0; i < job->D; i++)
+        nu[i] += (pu_real)((uint32_t)i * 2654435769u >> 31 ? size : -size) * (pu_real)report->rounding_error;
+    if (model->grad(model, &self->found, moved))
+        return pu__refuse(report, PU_E_OPERATOR, "model.grad");
+    for (pu_int n = 0; n < job->N; n++)
+        scale = pu__max(scale, (double)job->observed[n]);
+    for (pu_int i = 0; i < model->params; i++) {
+        scale = pu__max(scale, fabs((double)grad[i]));
+        off = pu__max(off, fabs((double)moved[i] - (double)grad[i]));
+    }
+    if (off <= report->rounding_error * scale)
+        return report->status;
+    self->lost = !(off < scale) && report->rounding_error < 1;
+    report->rounding_error = off < scale ? off / scale : 1; /* a NaN, too */
+    if (report->rounding_error > 3 * PU__HALF_DIGITS && pu__is_worse(PU_INEXACT, report->status))
+        return pu__fail(report, PU_INEXACT, "gradient of theta (an unstable A: see report.rounding_error)", -1, -1);
+    return report->status;
+}
+
 /* Runs the job in its memory and pulls its gradients back: to an array of ours, unless the model is sure to
    give finite ones. */
 PU__FN pu_status pu__model_grad(pu__model_task *self, pu_report *report)
@@ -16409,7 +16445,10 @@ PU__FN pu_status pu__model_grad(pu__model_task *self, pu_report *report)
         return pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
     if (self->se && pu__model_se(self, grad))
         return pu__refuse(report, PU_E_OPERATOR, "model.grad");
-    pu__copy(self->grad, grad, model->params);
+    if (self->found.nu && report->rounding_error > 0)
+        status = pu__model_rounding(self, grad, report);
+    if (!pu__fatal(status))
+        pu__copy(self->grad, grad, model->params);
     return status;
 }
 
@@ -17642,6 +17681,8 @@ typedef struct {
     int comparable;
     /* The last gradient was without noise. */
     int exact;
+    /* Of the last gradient: no digit of it may be right, see pu__model_task. */
+    int lost;
     /* For passes over n. */
     int threads;
     /* Number of the pu_model_set call that set the model to the point of the next gradient. */
@@ -17733,6 +17774,7 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
         status = pu_model_set(fit->model, theta, report);
     if (!status)
         status = pu__model_run(&task, report);
+    fit->lost |= task.lost;
     if (fit->x_batch && !pu__fatal(status))
         for (pu_int i = 0; i < *n; i++)
             pu__copy(fit->x + batch.pick[i] * each, task.x + i * each, each);
@@ -17776,6 +17818,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     int known = 1;
     pu_int n = fit->n, data;
     fit->exact = 1;
+    fit->lost = 0;
     if (sum)
         memset(sum, 0, (size_t)n * sizeof *sum);
     if (part)
@@ -18179,7 +18222,8 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
         status = pu__fit_gradient(fit, fit->next, fit->v);
         if (status && !pu__fit_too_far(status))
             return status;
-        if (status) {
+        /* where no digit may be right, nothing can be learnt */
+        if (status || fit->lost) {
             fit->rejected++;
             hi = t;
         } else {
@@ -18189,8 +18233,8 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
             if (!(fit->objective <= limit) || there > -0.9 * slope) {
                 hi = t;
                 /* The first step knows no scale, and may be too long by orders of magnitude: where a line through the
-                   slopes at both ends is zero. */
-                if (fit->held == 0 && there > 0)
+                   slopes at both ends is zero. A slope that rounding has spoilt does not tell that. */
+                if (fit->held == 0 && there > 0 && fit->report->last.status != PU_INEXACT)
                     middle = slope / (slope - there);
             }
             else if (there < 0.9 * slope && hi < 0 && tries < 10 && longer > t)

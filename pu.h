@@ -636,7 +636,8 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
    options, ws, report as for pu_gradient; with PU_PCG and no options.solve.precond the model's own precond is used, and the network
    gradient goes through it, too (options.constant_precond). One block of ws for everything. Cost: that of pu_gradient, and of one
    call of the model's grad, with se one more per group. Status rules as pu_gradient's; grad
-   and se are untouched wherever pu_gradient's outputs would be. */
+   and se are untouched wherever pu_gradient's outputs would be. A model that uses nu may enlarge rounding on the way back
+   (a state space whose A has eigenvalues beyond 1): that is in report.rounding_error, at the price of one more grad. */
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
 /* Bytes of workspace that it needs (se: whether that is wanted). No theta: the model need not have been set, unless it
@@ -829,7 +830,7 @@ typedef struct {
    there. Else it stops, as PU_FIT_BOUNDARY where some of them have no influence any more: a variance that went to 0, say.
    In a float build the sign of such a gradient may be lost in rounding: a parameter so far out stays there.
    A step to a theta that the model refuses, or where numbers
-   give out (not finite, not definite), is halved, up to 40 times, and counted. Same start, options and data: same
+   give out (not finite, not definite, no digit left on the way from nu to theta), is halved, up to 40 times, and counted. Same start, options and data: same
    bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and
    what pu_model_gradient needs, from ws or its allocator, taken at the start.
    Statuses: PU_OK; PU_INEXACT, PU_DIVERGED: the fit ran to its end (report.stop), but the gradient that its result
@@ -1128,6 +1129,7 @@ struct pu_ar {
     pu_real band[2 * PU_AR_MAX + 1]; /* row of Gamma away from the ends: lags -P .. P */
     /* rows 0 .. P of X, X'X = Gamma, lower triangular; later rows repeat row P. Entry (t, t-j) at t (t+1) / 2 + j */
     pu_real rows[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2];
+    double gap[PU_AR_MAX]; /* 1 - gamma^2; a model has it from atanh gamma, where gamma is too close to 1 for its digits */
 };
 /* From partial autocorrelations; phi by the Durbin-Levinson recursion. A refused call leaves *ar as it was. *index
    (may be NULL) = the culprit's parameter number (kappa: P), else -1. PU_E_ARGUMENT: n < 1, order not in
@@ -5844,7 +5846,7 @@ PU__FN void pu__ar_spread(const pu_ar *ar, double *s)
 {
     s[ar->order] = 1;
     for (pu_int m = ar->order; m > 0; m--)
-        s[m - 1] = s[m] * pu__ar_gap(ar->gamma[m - 1]);
+        s[m - 1] = s[m] * ar->gap[m - 1];
 }
 
 /* Fills in phi, the rows of X and the band, which follow from n, order, gamma and kappa. */
@@ -6468,7 +6470,7 @@ PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *g
         for (pu_int j = 1; j < t; j++)
             before[j] += now[j] - g * now[t - j];
         /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
-        grad[t - 1] += (pu_real)((gbar - 2 * g / pu__ar_gap(ar->gamma[t - 1]) * value[t - 1]) / kappa);
+        grad[t - 1] += (pu_real)((gbar - 2 * g / ar->gap[t - 1] * value[t - 1]) / kappa);
     }
     grad[P] -= (pu_real)(value[P] / kappa / kappa);
 }
@@ -6602,7 +6604,7 @@ PU__FN pu_status pu__ar_logdet(PU__LOGDET_ARGS)
     const pu_ar *ar = pu__ar_of(op);
     *value = -(double)ar->n * log((double)ar->kappa);
     for (pu_int i = 0; i < ar->order; i++)
-        *value += (double)(i + 1) * log(pu__ar_gap(ar->gamma[i]));
+        *value += (double)(i + 1) * log(ar->gap[i]);
     return PU_OK;
 }
 
@@ -6612,7 +6614,7 @@ PU__FN pu_status pu__ar_logdet_grad(PU__LOGDET_GRAD_ARGS)
     const pu_ar *ar = pu__ar_of(op);
     double by = (double)weight;
     for (pu_int i = 0; i < ar->order; i++)
-        grad[i] -= (pu_real)(by * 2 * (double)(i + 1) * (double)ar->gamma[i] / pu__ar_gap(ar->gamma[i]));
+        grad[i] -= (pu_real)(by * 2 * (double)(i + 1) * (double)ar->gamma[i] / ar->gap[i]);
     grad[ar->order] -= (pu_real)(by * (double)ar->n / (double)ar->kappa);
     return PU_OK;
 }
@@ -6675,8 +6677,10 @@ PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
     return PU_OK;
 }
 
-/* See the declaration. *ar changes only where all is well. */
-PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index)
+/* pu_ar_set. theta = atanh gamma or NULL: near a unit root 1 - gamma^2 = 1 / cosh(theta)^2 comes from it, since the rounding
+   of gamma has cost it digits. *ar changes only where all is well. */
+PU__FN pu_status pu__ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, const pu_real *theta, pu_real kappa,
+                            pu_int *index)
 {
     pu_int unused, *at = index ? index : &unused;
     pu_ar now;
@@ -6687,8 +6691,12 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
     now.n = n;
     now.order = order;
     now.kappa = kappa;
-    if (order > 0)
-        pu__copy(now.gamma, gamma, order);
+    for (pu_int i = 0; i < order; i++) {
+        now.gamma[i] = gamma[i];
+        now.gap[i] = pu__ar_gap(gamma[i]);
+        if (theta && now.gap[i] < 0.01)
+            now.gap[i] = pow(cosh((double)theta[i]), -2);
+    }
     pu__ar_derive(&now);
     /* band[P] is the largest entry of Gamma */
     if (!pu__finite(now.band[order])) {
@@ -6697,6 +6705,12 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
     }
     *ar = now;
     return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index)
+{
+    return pu__ar_set(ar, n, order, gamma, NULL, kappa, index);
 }
 
 /* See the declaration. From m = P down to 1:
@@ -6734,7 +6748,7 @@ PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *
         pu_real gamma = ar->gamma[m - 1];
         b[m] = (double)grad_gamma[m - 1];
         pu__ar_grow(ar, m - 1, a); /* phi^(m-1) = -a^(m-1) */
-        pu__ar_reflect(m, (double)gamma, pu__ar_gap(gamma), b);
+        pu__ar_reflect(m, (double)gamma, ar->gap[m - 1], b);
         for (pu_int j = 1; j < m; j++)
             b[m] -= b[j] * a[m - j];
     }
@@ -9120,14 +9134,15 @@ PU__FN double pu__lags_condition(const pu_op *op)
 {
     const pu_lags *f = pu__lags_of(op);
     double ratio = 1, low = HUGE_VAL, high = 0;
-    for (pu_int i = 1; f->params == f->n && i < f->n; i++)
+    int circulant = f->size == f->n; /* a Toeplitz matrix is embedded in one of twice its size */
+    for (pu_int i = 1; !circulant && i < f->n; i++)
         ratio /= (1 - (double)f->kappa[i]) * (1 + (double)f->kappa[i]);
-    for (pu_int i = 0; f->params < f->n && i < f->size; i++) {
+    for (pu_int i = 0; circulant && i < f->size; i++) {
         double lambda = (double)f->lambda[i];
         low = low < lambda ? low : lambda;
         high = pu__max(high, lambda);
     }
-    return f->params < f->n ? high / low : ratio;
+    return circulant ? high / low : ratio;
 }
 
 /* The n x n operator with these lags. f may be NULL; a factor that was refused, or is of another
@@ -16296,6 +16311,8 @@ typedef struct {
     pu_real *x;
     /* grad may be written to even when the call fails: Phi's gradient is made in place. */
     int grad_is_scratch;
+    /* Set: the model enlarges rounding so much that no digit of the gradient may be right. */
+    int lost;
 
     /* Has room for arrays of ours. The caller's are written only when nothing can fail any more. */
     pu__job job;
@@ -16318,7 +16335,7 @@ PU__FN void pu__model_task_make(pu__model_task *self, pu_model *model, const pu_
     self->se = se;
     /* Taken with the memory of the job. */
     self->job.reals = model->params;
-    self->job.times = se ? 2 : 1;
+    self->job.times = (se ? 2 : 1) + (model->uses & PU_USES_NU ? 1 : 0);
     self->job.doubles = se ? model->params : 0;
 }
 
@@ -16387,6 +16404,37 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
     return PU_OK;
 }
 
+/* A model may enlarge the rounding of nu's gradient: where A of a state space has an eigenvalue beyond 1, nu and the way
+   back through it grow with every step. So nu's gradient is changed by as much as rounding may have done (signs as the
+   bits of i fall), and what that does to `grad` is told, relative to its largest entry or to the entries of a datum,
+   the size of what cancels at an optimum. Leaves nu's gradient changed. */
+PU__FN pu_status pu__model_rounding(pu__model_task *self, const pu_real *grad, pu_report *report)
+{
+    const pu_model *model = self->model;
+    const pu__job *job = &self->job;
+    pu_real *nu = self->found.nu, *moved = self->job.own_reals + (self->job.times - 1) * model->params;
+    double size = 0, off = 0, scale = 1;
+    for (pu_int i = 0; i < job->D; i++)
+        size = pu__max(size, fabs((double)nu[i]));
+    for (pu_int i = 0; i < job->D; i++)
+        nu[i] += (pu_real)((uint32_t)i * 2654435769u >> 31 ? size : -size) * (pu_real)report->rounding_error;
+    if (model->grad(model, &self->found, moved))
+        return pu__refuse(report, PU_E_OPERATOR, "model.grad");
+    for (pu_int n = 0; n < job->N; n++)
+        scale = pu__max(scale, (double)job->observed[n]);
+    for (pu_int i = 0; i < model->params; i++) {
+        scale = pu__max(scale, fabs((double)grad[i]));
+        off = pu__max(off, fabs((double)moved[i] - (double)grad[i]));
+    }
+    if (off <= report->rounding_error * scale)
+        return report->status;
+    self->lost = !(off < scale) && report->rounding_error < 1;
+    report->rounding_error = off < scale ? off / scale : 1; /* a NaN, too */
+    if (report->rounding_error > 3 * PU__HALF_DIGITS && pu__is_worse(PU_INEXACT, report->status))
+        return pu__fail(report, PU_INEXACT, "gradient of theta (an unstable A: see report.rounding_error)", -1, -1);
+    return report->status;
+}
+
 /* Runs the job in its memory and pulls its gradients back: to an array of ours, unless the model is sure to
    give finite ones. */
 PU__FN pu_status pu__model_grad(pu__model_task *self, pu_report *report)
@@ -16418,7 +16466,10 @@ PU__FN pu_status pu__model_grad(pu__model_task *self, pu_report *report)
         return pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
     if (self->se && pu__model_se(self, grad))
         return pu__refuse(report, PU_E_OPERATOR, "model.grad");
-    pu__copy(self->grad, grad, model->params);
+    if (self->found.nu && report->rounding_error > 0)
+        status = pu__model_rounding(self, grad, report);
+    if (!pu__fatal(status))
+        pu__copy(self->grad, grad, model->params);
     return status;
 }
 
@@ -17273,7 +17324,7 @@ PU__FN pu_status pu__noisy_ar_set(PU__SET_ARGS)
     for (pu_int i = P; i < P + 2; i++)
         if (!pu__exp(theta[i], x + i))
             return pu__refuse_entry(index, i);
-    pu_status status = pu_ar_set(ar, ar->n, P, x, x[P], index); /* its parameters are numbered like theta */
+    pu_status status = pu__ar_set(ar, ar->n, P, x, theta, x[P], index); /* its parameters are numbered like theta */
     if (!status)
         pu__fill(s->y, 1 / x[P + 1], ar->n);
     return status;
@@ -17287,7 +17338,7 @@ PU__FN pu_status pu__noisy_ar_grad(PU__MODEL_GRAD_ARGS)
     const pu_ar *ar = s->ar;
     pu_int P = ar->order;
     for (pu_int i = 0; i < P; i++)
-        grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(ar->gamma[i]));
+        grad[i] = (pu_real)((double)g->Gamma[i] * ar->gap[i]);
     grad[P] = g->Gamma[P] * ar->kappa;
     grad[P + 1] = (pu_real)-pu__dot(ar->n, NULL, s->y, g->psi);
     return PU_OK;
@@ -17653,6 +17704,8 @@ typedef struct {
     int comparable;
     /* The last gradient was without noise. */
     int exact;
+    /* Of the last gradient: no digit of it may be right, see pu__model_task. */
+    int lost;
     /* For passes over n. */
     int threads;
     /* Number of the pu_model_set call that set the model to the point of the next gradient. */
@@ -17744,6 +17797,7 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
         status = pu_model_set(fit->model, theta, report);
     if (!status)
         status = pu__model_run(&task, report);
+    fit->lost |= task.lost;
     if (fit->x_batch && !pu__fatal(status))
         for (pu_int i = 0; i < *n; i++)
             pu__copy(fit->x + batch.pick[i] * each, task.x + i * each, each);
@@ -17788,6 +17842,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     pu_int n = fit->n, data;
     fit->exact = 1;
     fit->doubt = PU_OK;
+    fit->lost = 0;
     if (sum)
         memset(sum, 0, (size_t)n * sizeof *sum);
     if (part)
@@ -18205,7 +18260,8 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
         status = pu__fit_gradient(fit, fit->next, fit->v);
         if (status && !pu__fit_too_far(status))
             return status;
-        if (status) {
+        /* where no digit may be right, nothing can be learnt */
+        if (status || fit->lost) {
             fit->rejected++;
             hi = t;
         } else {
@@ -18215,8 +18271,8 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
             if (!(fit->objective <= limit) || there > -0.9 * slope) {
                 hi = t;
                 /* The first step knows no scale, and may be too long by orders of magnitude: where a line through the
-                   slopes at both ends is zero. */
-                if (fit->held == 0 && there > 0)
+                   slopes at both ends is zero. A slope that rounding has spoilt does not tell that. */
+                if (fit->held == 0 && there > 0 && fit->report->last.status != PU_INEXACT)
                     middle = slope / (slope - there);
             }
             else if (there < 0.9 * slope && hi < 0 && tries < 10 && longer > t)
@@ -18398,8 +18454,13 @@ PU__FN const char *pu__checkpoint_path(const char *name, char *path)
     if (!text.used || text.used + 64 > PU__PATH)
         return "checkpoint: the name is empty or too long";
     FILE *file = fopen(path, "rb");
-    if (!file)
+    if (!file) {
+#ifdef PU__POSIX
+        if (!stat(path, &about))
+            return "checkpoint: the file is there, but cannot be read";
+#endif
         return NULL;
+    }
     size_t count = fread(start, 1, sizeof start, file);
     int is_other = ferror(file) || (count && (count < sizeof start || memcmp(start, PU__MAGIC, sizeof start)));
     fclose(file);
@@ -18485,12 +18546,14 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
 {
     pu__fit_list_agreed(fit);
     pu__fit fresh = *fit;
-    const char *wrong = NULL;
-    char magic[8];
+    char magic[8], path[PU__PATH];
     uint64_t h, told;
-    FILE *file = fit->o->resume ? fopen(fit->o->checkpoint, "rb") : NULL;
-    if (!file)
+    if (!fit->o->resume)
         return NULL;
+    const char *wrong = pu__checkpoint_path(fit->o->checkpoint, path);
+    FILE *file = wrong ? NULL : fopen(path, "rb");
+    if (!file)
+        return wrong;
     if (!fread(magic, 8, 1, file) || memcmp(magic, PU__MAGIC, 8))
         wrong = "checkpoint: not a checkpoint of this version of the library";
     else
@@ -19544,22 +19607,22 @@ PU__FN pu_status pu__trial_rows(pu__trial *t, const pu_real *p, const pu_real *q
     return PU_OK;
 }
 
-/* y += Op q by band_add to a band of ones, or the gradient of q'Op q by band_grad of the band of q q'. Places that
+/* y += Op q by band_add to a band of numbers of its size, or the gradient of q'Op q by band_grad of the band of q q'. Places that
    are not used are NaN. The diagonal counts twice in the sum below. */
 PU__FN pu_status pu__trial_band(pu__trial *t, const pu_real *q, int grads, pu_real *y)
 {
     pu_int n = t->op->rows, width = t->width;
-    double *B = (double *)(void *)t->box[PU__BOX_WIDE].block.at;
+    double *B = (double *)(void *)t->box[PU__BOX_WIDE].block.at, before = t->size > 0 ? t->size : 1;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = pu__most(0, i - width); j <= i; j++)
-            B[i * (width + 1) + i - j] = grads ? (double)(q[i] * q[j]) : 1;
+            B[i * (width + 1) + i - j] = grads ? (double)(q[i] * q[j]) : before;
     if (grads)
         return t->op->band_grad(t->op, width, B, (double)pu__trial_weight[0], y);
     if (t->op->band_add(t->op, width, B))
         return PU_E_OPERATOR;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = pu__most(0, i - width); j <= i; j++) {
-            pu_real b = (pu_real)(B[i * (width + 1) + i - j] - 1) / (i == j ? 2 : 1);
+            pu_real b = (pu_real)(B[i * (width + 1) + i - j] - before) / (i == j ? 2 : 1);
             y[i] += b * q[j];
             y[j] += b * q[i];
         }
@@ -19825,10 +19888,11 @@ PU__FN void pu__trial_apply(pu__trial *t)
 }
 
 /* t->other = weight tr(Op^-1 dOp), the derivative of weight log det Op. As Op^-1 = W'W it is the sum over the rows w
-   of W of w'dOp w, which is what grad gives. */
-PU__FN void pu__trial_trace(pu__trial *t)
+   of W of w'dOp w, which is what grad gives. Returns the sum of their sizes. */
+PU__FN double pu__trial_trace(pu__trial *t)
 {
     pu_int n = t->op->rows;
+    double size = 0;
     pu__zeros(t->other, t->op->params);
     t->with = t->spare;
     for (pu_int i = 0; i < n * n; i++) {
@@ -19837,8 +19901,10 @@ PU__FN void pu__trial_trace(pu__trial *t)
             continue;
         pu__trial_of(t, PU__TRY_grad, t->spare, 1, t->got);
         pu__axpy(t->op->params, 1, t->got, t->other);
+        size += pu__norm(t->op->params, t->got);
     }
     t->with = t->q;
+    return size;
 }
 
 /* Function f, which gave t->want, against t->other, what it must give by apply and grad. `scale`: what the rounding is
@@ -19877,8 +19943,7 @@ PU__FN void pu__trial_values(pu__trial *t, int f)
         scale = t->condition;
         break;
     case PU__TRY_logdet_grad:
-        pu__trial_trace(t);
-        scale = t->condition * pu__norm(n, t->other);
+        scale = t->condition * pu__trial_trace(t);
     }
     if (shape->how & PU__TRIAL_UNITS)
         pu__trial_units(t, f);

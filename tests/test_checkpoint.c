@@ -325,6 +325,11 @@ TEST what_is_no_checkpoint_is_not_replaced(void)
     f.o.checkpoint = in_directory("pipe");
     TC_ASSERT(mkfifo(f.o.checkpoint, 0600) == 0);
     TC_ASSERT(is_refused(&f, "not a regular file"));
+    f.o.resume = 1; /* nobody writes to it: reading would wait for ever */
+    alarm(60);
+    TC_ASSERT(is_refused(&f, "not a regular file"));
+    alarm(0);
+    f.o.resume = 0;
     tc_set_case("devices");
     f.o.checkpoint = "/dev/full";
     TC_ASSERT(is_refused(&f, "not a regular file"));
@@ -338,12 +343,34 @@ TEST what_is_no_checkpoint_is_not_replaced(void)
     TC_ASSERT(is_refused(&f, "is no checkpoint"));
     TC_ASSERT(read_file(f.o.checkpoint, got, sizeof got) == sizeof text && strcmp(got, text) == 0);
     f.o.resume = 1;
-    TC_ASSERT(is_refused(&f, "not a checkpoint"));
+    TC_ASSERT(is_refused(&f, "is no checkpoint"));
     tc_set_case("an empty file");
     f.o.checkpoint = in_directory("empty"), f.o.resume = 0;
     TC_ASSERT(write_file(f.o.checkpoint, text, 0));
     TC_STATUS(run(&f), PU_OK);
     TC_ASSERT(files() == 5);
+    PASS();
+}
+
+/* In a process of its own, which root gives to nobody: a checkpoint that is there and cannot be read is neither left out of
+   account, with the fit begun anew, nor replaced. */
+TEST what_cannot_be_read_is_not_replaced(void)
+{
+    int status;
+    fit f;
+    TC_ASSERT(make_fit(&f, 3));
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(chmod(state, 0) == 0 && chmod(directory, 0777) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (geteuid() == 0 && setuid(65534)) _exit(1);
+        if (!is_refused(&f, "cannot be read")) _exit(2);
+        f.o.resume = 1;
+        if (!is_refused(&f, "cannot be read")) _exit(3);
+        _exit(0);
+    }
+    TC_ASSERT(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    TC_ASSERT(files() == 1);
     PASS();
 }
 
@@ -519,6 +546,7 @@ int main(int argc, char **argv)
     RUN_TEST(the_files_of_others_stay);
     RUN_TEST(links_are_followed);
     RUN_TEST(what_is_no_checkpoint_is_not_replaced);
+    RUN_TEST(what_cannot_be_read_is_not_replaced);
     RUN_TEST(what_cannot_be_written_shows_at_the_start);
     RUN_TEST(forged_numbers_are_not_believed);
     RUN_TEST(the_other_byte_order_is_refused);

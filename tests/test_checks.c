@@ -682,7 +682,8 @@ TEST structured_operators_pass(void)
     static const op_case cases[] = {
         {"csr 7 x 5", CSR, 7, 5, 0},        {"csr 40 x 23", CSR, 40, 23, 0},  {"low rank 6, 2", LOW_RANK, 6, 2, 0},
         {"low rank 33, 5", LOW_RANK, 33, 5, 0}, {"toeplitz 9", TOEPLITZ, 9, 0, 0}, {"toeplitz 70", TOEPLITZ, 70, 0, 0},
-        {"circulant 8", CIRCULANT, 8, 0, 0}, {"circulant 75", CIRCULANT, 75, 0, 0}};
+        {"circulant 8", CIRCULANT, 8, 0, 0}, {"circulant 75", CIRCULANT, 75, 0, 0},
+        {"circulant 1", CIRCULANT, 1, 0, 0}, {"circulant 2", CIRCULANT, 2, 0, 0}, {"circulant 3", CIRCULANT, 3, 0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         CHECK_CALL(fixture_passes(build(&cases[i]), is_prior(&cases[i]) ? PU_ROLE_PRIOR : PU_ROLE_MAP));
     }
@@ -780,6 +781,32 @@ TEST series_operators_pass(void)
         tc_set_case("readout");
         op = pu_op_readout(9, 2, theta);
         CHECK_CALL(passes(&op, PU_ROLE_MAP, theta, NULL, NULL));
+    }
+    PASS();
+}
+
+/* Numbers far from 1 are no mistake: bands were tried on top of ones, and log det's gradient was compared with its own
+   size alone, though that in A is what is left of terms that cancel. */
+TEST scale_is_no_mistake(double scale)
+{
+    pu_real d[3] = {(pu_real)scale, (pu_real)(2 * scale), (pu_real)(3 * scale)};
+    pu_real partial[3] = {PU_R(0.6), PU_R(-0.4), (pu_real)scale};
+    pu_op op = pu_op_diagonal(3, d);
+    tc_set_case("diagonal times %g", scale);
+    CHECK_CALL(passes(&op, PU_ROLE_PRIOR, d, NULL, NULL));
+    tc_set_case("AR, kappa %g", scale);
+    if (pu_ar_set(&ar, 10, 2, partial, partial[2], NULL)) exit(2);
+    op = pu_op_ar(&ar);
+    CHECK_CALL(passes(&op, PU_ROLE_PRIOR, partial, set_ar, NULL));
+    for (int start = 0; start < 3; start++) {
+        pu_real theta[12] = {PU_R(0.6), PU_R(0.1), PU_R(-0.2), PU_R(0.7), 1, PU_R(0.3), PU_R(0.3), 2, 2, PU_R(0.5),
+                             PU_R(0.5), 3};
+        for (int i = 4; i < 12; i++) theta[i] = (pu_real)((double)theta[i] * scale);
+        tc_set_case("state space, start %d, Q and P0 times %g", start, scale);
+        if (pu_ssm_set(&ssm, 6, 2, theta, theta + 4, (pu_ssm_start)start, start == PU_SSM_GIVEN ? theta + 8 : NULL, NULL))
+            exit(2);
+        op = pu_op_ssm(&ssm);
+        CHECK_CALL(passes(&op, PU_ROLE_PRIOR, theta, set_ssm, NULL));
     }
     PASS();
 }
@@ -1163,6 +1190,10 @@ int main(int argc, char **argv)
     RUN_TEST(structured_operators_pass);
     RUN_TEST(plain_operators_pass);
     RUN_TEST(series_operators_pass);
+    RUN_TESTp(scale_is_no_mistake, 1e-6);
+    RUN_TESTp(scale_is_no_mistake, 1e6);
+    RUN_TESTp(scale_is_no_mistake, PU_TEST_PICK(1e-12, 1e-7));
+    RUN_TESTp(scale_is_no_mistake, PU_TEST_PICK(1e12, 1e7));
     RUN_TEST(fourier_operators_pass);
     RUN_TEST(a_model_without_mistake_passes);
     RUN_TEST(every_mistake_in_a_model_is_found_and_named);

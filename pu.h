@@ -14,7 +14,7 @@ EXAMPLE (complete; examples/first.c is the same program with more comments)
         int main(void)
         {
             pu_real Phi[3*2] = {1,0, 1,1, 0,1}, psi[3] = {4,4,4};    // y = Phi z + noise of precision psi
-            pu_real y[2*3] = {1, 2, 1, 0, NAN, 1};                   // two data, NAN marks a missing entry
+            pu_real y[2*3] = {1, 2, 1, 0, (pu_real)NAN, 1};          // two data, NAN marks a missing entry
             pu_op prior = pu_op_identity(2), map = pu_op_dense(3, 2, Phi);
             pu_lgm model = {&prior, &map, NULL, NULL, psi};          // z ~ N(0, I)
             pu_data data = pu_data_nan(2, 3, y);
@@ -36,7 +36,8 @@ WHAT IT DOES
     Four gradients, one call: network (through the solver), output (of its result), Monte Carlo, exact.
 
 DOES NOT
-    - store or invert A, except where you ask for an exact engine (dense, dual, banded), or for auto, which tells;
+    - store or invert A where the iterative engine works. Exact engines (dense, dual, banded, Kalman) do; with zeroed
+      options they are chosen where they are cheaper, and report.plan tells;
     - pivot, scale or repair: a precision that is not positive is refused, curvature that is not positive
       stops the column and is reported;
     - differentiate through the probes delta_k or a GD step size: they are constants. So is a preconditioner of
@@ -96,8 +97,8 @@ DETERMINISM AND THREADS
     fixed order; the number of lanes, not of threads, decides the rounding. Operators are called from
     several threads at once. A call takes one thread, and one more for every 10 ms that it is predicted to take,
     up to OpenMP's choice: idle threads spin, so that in short calls they would cost more processor time than
-    they save. options.threads asks for another number. -ffast-math voids the NaN checks: refused (#error). Across compilers or flags
-    the last bits may differ (contraction of a*b+c).
+    they save. options.threads asks for another number. -ffast-math voids the NaN checks: refused (#error).
+    Across compilers or flags the last bits may differ (contraction of a*b+c).
     In a float build sums of squares below about 1e-37 read as zero: scale data of norm below 1e-18.
 
 MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
@@ -451,8 +452,8 @@ typedef enum {
    could grow on the way back (see pu_column), and a block of columns (options.columns) one of which is not safe is
    solved again with REORTHOGONAL: FULL beyond a growth of eps^-1/2, SHORTCUT beyond 100, AUTO, which runs the shortcut,
    beyond that or where orthogonality is lost. The report counts them. With tape_every > 0 and more than 10 steps there is
-   no room for it: then the status is PU_INEXACT, as it is with no_repeat. SD and GD know FULL and SHORTCUT only (AUTO and REORTHOGONAL run FULL,
-   and the columns say so); for GD the two agree, for SD the SHORTCUT is a different gradient. */
+   no room for it: then the status is PU_INEXACT, as it is with no_repeat. SD and GD know FULL and SHORTCUT only (AUTO
+   and REORTHOGONAL run FULL, and the columns say so); for GD the two agree, for SD the SHORTCUT is a different gradient. */
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
 typedef struct {
@@ -581,10 +582,10 @@ typedef struct {
                                     (GD, SD, warm start, or nobody asked for the likelihood) */
     double rounding_error;       /* estimate of the relative error that rounding leaves in the results of direct
                                     engines, to the terms that they are the sum of (in mu, in Sigma, log det), on the safe
-                                    side by 3; above 3 times the root of the machine's epsilon the status is PU_INEXACT;
-                                    1: no digit may be right; -1:
-                                    not measured (a device; iterative engine without gradients). Iterative engine: what
-                                    cancels in gradients; what the solver leaves is solver_error */
+                                    side by 3 (docs/design.md, "Rounding"); above 3 times the root of the machine's
+                                    epsilon the status is PU_INEXACT; 1: no digit may be right; -1: not measured (a
+                                    device; iterative engine without gradients). Iterative engine: what cancels in
+                                    gradients; what the solver leaves is solver_error */
     double ritz_min, ritz_max;   /* extreme Ritz values of A (PCG: of M^-1 A) over all columns; 0 where unknown */
 
     int has_objective;           /* 0 when Gamma has no logdet: then c, q, network, nll are 0 */
@@ -635,7 +636,8 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
    options, ws, report as for pu_gradient; with PU_PCG and no options.solve.precond the model's own precond is used, and the network
    gradient goes through it, too (options.constant_precond). One block of ws for everything. Cost: that of pu_gradient, and of one
    call of the model's grad, with se one more per group. Status rules as pu_gradient's; grad
-   and se are untouched wherever pu_gradient's outputs would be. */
+   and se are untouched wherever pu_gradient's outputs would be. A model that uses nu may enlarge rounding on the way back
+   (a state space whose A has eigenvalues beyond 1): that is in report.rounding_error, at the price of one more grad. */
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
 /* Bytes of workspace that it needs (se: whether that is wanted). No theta: the model need not have been set, unless it
@@ -741,6 +743,8 @@ typedef struct {
     pu_int epoch;                        /* passes through the data begun (mini-batches) */
     pu_int gradients;                    /* pu_model_gradient calls */
     pu_int rejected;                     /* steps that led to a theta the model refuses, halved until it did not */
+    pu_int doubtful;                     /* gradients that were PU_INEXACT or PU_DIVERGED; where the one that theta rests
+                                            on is among them, that is the status of the fit */
     double objective;                    /* of the last step, at the theta before it: NLL per datum of its batch (q
                                             where there is no NLL) */
     double objective_se;                 /* its standard error over probes; 0 exact, -1 unknown */
@@ -805,10 +809,11 @@ typedef struct {
                                             two system calls may leave the new file under its other name alone */
     pu_int checkpoint_every;             /* steps; 0 = 10; always at the end */
     int resume;                          /* begin from `checkpoint` if it is there; the end is the same to the bit as
-                                            without the break. Refused when it is damaged, or when the model, the number
-                                            of data, precision, version or an option that a step depends on is another:
-                                            where.what names it. `steps` may be larger than it was, unless the schedule
-                                            depends on it (COSINE, TAIL, HYPERBOLIC with the default decay) */
+                                            without the break. Refused when it is damaged or of a machine with the other
+                                            byte order, or when the model, the number of data, precision, version or an
+                                            option that a step depends on is another: where.what names it. `steps` may
+                                            be larger than it was, unless the schedule depends on it (COSINE, TAIL,
+                                            HYPERBOLIC with the default decay) */
 } pu_fit_options;
 
 /* Minimise the mean objective over theta (params; the start on entry, see pu_model_start; the result on return: the
@@ -825,11 +830,15 @@ typedef struct {
    there. Else it stops, as PU_FIT_BOUNDARY where some of them have no influence any more: a variance that went to 0, say.
    In a float build the sign of such a gradient may be lost in rounding: a parameter so far out stays there.
    A step to a theta that the model refuses, or where numbers
-   give out (not finite, not definite), is halved, up to 40 times, and counted. Same start, options and data: same
+   give out (not finite, not definite, no digit left on the way from nu to theta), is halved, up to 40 times, and counted. Same start, options and data: same
    bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and
-   what pu_model_gradient needs, from ws or its allocator, taken at the start. Statuses: PU_OK; those of
-   pu_model_gradient (theta is then the best or last good point); PU_E_ARGUMENT, PU_E_NULL (options, data without an entry); PU_E_FILE: the
-   checkpoint cannot be written, or cannot be taken up (where.what says why). */
+   what pu_model_gradient needs, from ws or its allocator, taken at the start.
+   Statuses: PU_OK; PU_INEXACT, PU_DIVERGED: the fit ran to its end (report.stop), but the gradient that its result
+   rests on, at the best point or of the last step, lost digits or comes from solves that diverged: theta is no better
+   than that gradient (report.doubtful counts them all; those on the way are made good by later ones). PU_CAP and
+   PU_STAGNATED of a gradient are in report.last alone. Any other status of pu_model_gradient ends the fit, and theta is
+   the best or last good point; PU_E_ARGUMENT, PU_E_NULL (options, data without an entry); PU_E_FILE: the checkpoint
+   cannot be written, or cannot be taken up (where.what says why). */
 PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
                         pu_fit_report *report);
 
@@ -844,7 +853,8 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
    variance that went to 0) the parameters that take part in it are not identified: NaN, status PU_UNIDENTIFIED, which
    names the first of them, and the errors of the others hold whatever those are. Flat means: within the asymmetry of H
    (rounding, or noise of probes), or what a theta not quite at the minimum accounts for; on a log or atanh scale also a
-   standard error above 30. PU_E_NOT_DEFINITE: H is negative somewhere, theta is no minimum (index: a parameter). */
+   standard error above 30. PU_INEXACT: written, but some of the gradients lost more than half of their digits, and
+   differences of them more. PU_E_NOT_DEFINITE: H is negative somewhere, theta is no minimum (index: a parameter). */
 PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                const pu_real *theta, pu_real *se, pu_report *report);
 /* The whole of (N H)^-1 (params x params), for errors of what is computed from several parameters: J C J' of its
@@ -1119,6 +1129,7 @@ struct pu_ar {
     pu_real band[2 * PU_AR_MAX + 1]; /* row of Gamma away from the ends: lags -P .. P */
     /* rows 0 .. P of X, X'X = Gamma, lower triangular; later rows repeat row P. Entry (t, t-j) at t (t+1) / 2 + j */
     pu_real rows[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2];
+    double gap[PU_AR_MAX]; /* 1 - gamma^2; a model has it from atanh gamma, where gamma is too close to 1 for its digits */
 };
 /* From partial autocorrelations; phi by the Durbin-Levinson recursion. A refused call leaves *ar as it was. *index
    (may be NULL) = the culprit's parameter number (kappa: P), else -1. PU_E_ARGUMENT: n < 1, order not in
@@ -1306,8 +1317,8 @@ PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
 /* ---- models you write ------------------------------------------------------------------------------------ */
 
 /* `set` turns theta into the canonical form, `grad` brings a gradient back. Start zeroed; made by pu_model_*(), or
-   filled in by you (examples/custom_model.c): then let pu_model_check look for mistakes. Holds pointers into itself: not to be copied once made, nor to be shared
-   by calls that run at the same time. */
+   filled in by you (examples/custom_model.c): then let pu_model_check look for mistakes. Holds pointers into itself:
+   not to be copied once made, nor to be shared by calls that run at the same time. */
 struct pu_model {
     const char *name;       /* "factor analysis" */
     pu_int params;          /* length of theta */
@@ -1395,7 +1406,9 @@ PU_DEF pu_status pu_op_check(const pu_op *op, const pu_check_options *options, p
    and against differences of the exact NLL of these data); before that both operators as of theta, as by pu_op_check, and
    where these are wrong nothing else. Take small sizes. The model is set to theta after it. Cost: 5 min(params, most)
    exact NLLs.
-   Statuses: those above, and those of pu_model_set for theta and of the data. */
+   Statuses: those above, and those of pu_model_set for theta and of the data. PU_INEXACT: no mistake found, but rounding
+   takes the digits of the likelihood at this theta, so that grad was not compared with differences of it, which would
+   prove nothing: try another theta, or other data. */
 PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_data *data,
                                 const pu_check_options *options, pu_check_report *report);
 
@@ -2505,13 +2518,19 @@ PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *PU__RESTRICT q, p
 
 /* ---- combinations of vectors ---- */
 
-/* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order. */
+/* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order. Each sum is stored: on machines that compute in a wider type
+   it is rounded there, as where the terms are added one by one. */
 PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2,
                       const pu_real *x3, pu_real *y)
 {
     pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
-    for (pu_int i = 0; i < n; i++)
-        y[i] = y[i] + c0 * x0[i] + c1 * x1[i] + c2 * x2[i] + c3 * x3[i];
+    for (pu_int i = 0; i < n; i++) {
+        pu_real sum = y[i] + c0 * x0[i];
+        sum += c1 * x1[i];
+        sum += c2 * x2[i];
+        sum += c3 * x3[i];
+        y[i] = sum;
+    }
 }
 
 /* ---- vectors ---- Sums that must stay in registers, and loops whose arrays may overlap, are written with vectors:
@@ -4615,7 +4634,7 @@ PU__FN pu_status pu__spd_check(const pu_op *op, pu_int *index)
     return PU_OK;
 }
 
-/* From the pivots of the factor. */
+/* From the pivots of the factor, see pu__pivot_ratio. */
 PU__FN double pu__spd_condition(const pu_op *op)
 {
     return pu__pivot_ratio(op->rows, pu__entries(op), op->rows + 1, (const pu_real *)op->aux);
@@ -4631,12 +4650,9 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
     op.trusted = 2;
     op.apply_t = pu__dense_apply;
     op.grad = pu__spd_grad;
-    op.apply_rows = NULL; /* those of a dense matrix come with a gradient that is not symmetrised */
-    op.apply_rows_t = NULL;
-    op.grad_rows = NULL;
     op.diag = pu__dense_diag;
     op.check = pu__spd_check;
-    /* a symmetrised gradient reaches rows that are not observed */
+    /* those of a dense matrix: the gradient here is symmetrised, and so reaches rows that are not observed */
     op.apply_rows = NULL;
     op.apply_rows_t = NULL;
     op.grad_rows = NULL;
@@ -5472,8 +5488,8 @@ PU__FN pu_status pu__low_rank_check(const pu_op *op, pu_int *index)
     return PU_OK;
 }
 
-/* A draw and a product need no factor, a log determinant does. */
-/* Op^-1 is a difference: what diag(d)^-1 is too much is larger by up to C_ii, C = I + U'diag(d)^-1 U = L L'. */
+/* Op^-1 = diag(d)^-1 - (what U adds to what is known): a difference of terms that are larger than it by up to C_ii,
+   C = I + U'diag(d)^-1 U = L L'. So is its rounding, relatively. C_ii is the square of row i of L. */
 PU__FN double pu__low_rank_condition(const pu_op *op)
 {
     const pu_low_rank *a = pu__low_rank_of(op);
@@ -5483,6 +5499,7 @@ PU__FN double pu__low_rank_condition(const pu_op *op)
     return worst;
 }
 
+/* A draw and a product need no factor, a log determinant does. */
 PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
 {
     pu_op op = pu__op_zero(0, 0, 0, a);
@@ -5700,7 +5717,7 @@ PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
     return status;
 }
 
-/* Relative errors of the factors add up. */
+/* Inverse and log det are made of those of the factors, whose relative errors add up. */
 PU__FN double pu__kron_condition(const pu_op *op)
 {
     PU__OPERANDS(A, B);
@@ -5829,7 +5846,7 @@ PU__FN void pu__ar_spread(const pu_ar *ar, double *s)
 {
     s[ar->order] = 1;
     for (pu_int m = ar->order; m > 0; m--)
-        s[m - 1] = s[m] * pu__ar_gap(ar->gamma[m - 1]);
+        s[m - 1] = s[m] * ar->gap[m - 1];
 }
 
 /* Fills in phi, the rows of X and the band, which follow from n, order, gamma and kappa. */
@@ -6453,7 +6470,7 @@ PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *g
         for (pu_int j = 1; j < t; j++)
             before[j] += now[j] - g * now[t - j];
         /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
-        grad[t - 1] += (pu_real)((gbar - 2 * g / pu__ar_gap(ar->gamma[t - 1]) * value[t - 1]) / kappa);
+        grad[t - 1] += (pu_real)((gbar - 2 * g / ar->gap[t - 1] * value[t - 1]) / kappa);
     }
     grad[P] -= (pu_real)(value[P] / kappa / kappa);
 }
@@ -6587,7 +6604,7 @@ PU__FN pu_status pu__ar_logdet(PU__LOGDET_ARGS)
     const pu_ar *ar = pu__ar_of(op);
     *value = -(double)ar->n * log((double)ar->kappa);
     for (pu_int i = 0; i < ar->order; i++)
-        *value += (double)(i + 1) * log(pu__ar_gap(ar->gamma[i]));
+        *value += (double)(i + 1) * log(ar->gap[i]);
     return PU_OK;
 }
 
@@ -6597,7 +6614,7 @@ PU__FN pu_status pu__ar_logdet_grad(PU__LOGDET_GRAD_ARGS)
     const pu_ar *ar = pu__ar_of(op);
     double by = (double)weight;
     for (pu_int i = 0; i < ar->order; i++)
-        grad[i] -= (pu_real)(by * 2 * (double)(i + 1) * (double)ar->gamma[i] / pu__ar_gap(ar->gamma[i]));
+        grad[i] -= (pu_real)(by * 2 * (double)(i + 1) * (double)ar->gamma[i] / ar->gap[i]);
     grad[ar->order] -= (pu_real)(by * (double)ar->n / (double)ar->kappa);
     return PU_OK;
 }
@@ -6660,8 +6677,10 @@ PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
     return PU_OK;
 }
 
-/* See the declaration. *ar changes only where all is well. */
-PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index)
+/* pu_ar_set. theta = atanh gamma or NULL: near a unit root 1 - gamma^2 = 1 / cosh(theta)^2 comes from it, since the rounding
+   of gamma has cost it digits. *ar changes only where all is well. */
+PU__FN pu_status pu__ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, const pu_real *theta, pu_real kappa,
+                            pu_int *index)
 {
     pu_int unused, *at = index ? index : &unused;
     pu_ar now;
@@ -6672,8 +6691,12 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
     now.n = n;
     now.order = order;
     now.kappa = kappa;
-    if (order > 0)
-        pu__copy(now.gamma, gamma, order);
+    for (pu_int i = 0; i < order; i++) {
+        now.gamma[i] = gamma[i];
+        now.gap[i] = pu__ar_gap(gamma[i]);
+        if (theta && now.gap[i] < 0.01)
+            now.gap[i] = pow(cosh((double)theta[i]), -2);
+    }
     pu__ar_derive(&now);
     /* band[P] is the largest entry of Gamma */
     if (!pu__finite(now.band[order])) {
@@ -6682,6 +6705,12 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
     }
     *ar = now;
     return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index)
+{
+    return pu__ar_set(ar, n, order, gamma, NULL, kappa, index);
 }
 
 /* See the declaration. From m = P down to 1:
@@ -6719,7 +6748,7 @@ PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *
         pu_real gamma = ar->gamma[m - 1];
         b[m] = (double)grad_gamma[m - 1];
         pu__ar_grow(ar, m - 1, a); /* phi^(m-1) = -a^(m-1) */
-        pu__ar_reflect(m, (double)gamma, pu__ar_gap(gamma), b);
+        pu__ar_reflect(m, (double)gamma, ar->gap[m - 1], b);
         for (pu_int j = 1; j < m; j++)
             b[m] -= b[j] * a[m - j];
     }
@@ -7182,8 +7211,10 @@ PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *
     return pu__ssm_push_precision(m, &d, grad);
 }
 
-/* That of Q and P0, and the number of terms that count in the sum P0 = sum_i A^i Q A'^i of a stationary start, where
-   doublings go on until terms are below 1e-16, and twice more: with a radius of r about 1 / (1 - r). */
+/* That of Q and P0: Q_ii (Q^-1)_ii is at least the largest ratio of a diagonal entry to a pivot, in any order of the
+   states (see pu__pivot_ratio). And what rounding of A does to a stationary start P0 = sum_i A^i Q A'^i: it is enlarged by
+   the number of terms that count, about 1 / (1 - r) with r the radius of A. Doublings went on until r^(2^d) was below
+   1e-16, and twice more, so that 1 / (1 - r) = 2^(d - 2) / 37 = 2^(d - 7.2); - 6 is on the safe side. */
 PU__FN double pu__ssm_condition(const pu_op *op)
 {
     const pu_ssm *m = pu__ssm(op);
@@ -9097,19 +9128,21 @@ PU__FN pu_status pu__lags_check(const pu_op *op, pu_int *index)
     return PU_OK;
 }
 
-/* Toeplitz: the variance over that of the last prediction error. Circulant: of its eigenvalues, largest over smallest. */
+/* Toeplitz: the pivots are variances of prediction errors, t_0 prod (1 - kappa_i^2), of which the last is the smallest: what
+   pu__pivot_ratio would find. Circulant: of its eigenvalues, largest over smallest. */
 PU__FN double pu__lags_condition(const pu_op *op)
 {
     const pu_lags *f = pu__lags_of(op);
     double ratio = 1, low = HUGE_VAL, high = 0;
-    for (pu_int i = 1; f->params == f->n && i < f->n; i++)
+    int circulant = f->size == f->n; /* a Toeplitz matrix is embedded in one of twice its size */
+    for (pu_int i = 1; !circulant && i < f->n; i++)
         ratio /= (1 - (double)f->kappa[i]) * (1 + (double)f->kappa[i]);
-    for (pu_int i = 0; f->params < f->n && i < f->size; i++) {
+    for (pu_int i = 0; circulant && i < f->size; i++) {
         double lambda = (double)f->lambda[i];
         low = low < lambda ? low : lambda;
         high = pu__max(high, lambda);
     }
-    return f->params < f->n ? high / low : ratio;
+    return circulant ? high / low : ratio;
 }
 
 /* The n x n operator with these lags. f may be NULL; a factor that was refused, or is of another
@@ -9433,6 +9466,9 @@ typedef struct {
     pu_status status;
     const char *what;
 } pu__fault;
+
+/* Is x from 0 on and below the end? A NaN is not. */
+PU__FN int pu__is_within(double x, double end) { return x >= 0 && x < end; }
 
 /* Refuses for the first fault found. */
 PU__FN pu_status pu__refuse_first(const pu__fault *fault, pu_report *report)
@@ -9959,9 +9995,9 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
         what = "options.solve.solver (PU_CG, PU_PCG, PU_SD or PU_GD)";
     else if ((unsigned)o->adjoint > PU_ADJOINT_AUTO)
         what = "options.solve.adjoint (one of pu_adjoint)";
-    else if (!(o->tolerance >= 0 && o->tolerance < 1))
+    else if (!pu__is_within(o->tolerance, 1))
         what = "options.solve.tolerance (0 = none, or positive and below 1)";
-    else if (!(o->absolute2 >= 0 && pu__finite_double(o->absolute2)))
+    else if (!pu__is_within(o->absolute2, HUGE_VAL))
         what = "options.solve.absolute2 (0 = none, or positive and finite)";
     else if (o->iterations < 0 && o->iterations != PU_ZERO)
         what = "options.solve.iterations (at least 1; 0 = 30; PU_ZERO = none; PU_CHOOSE for a gradient)";
@@ -11568,8 +11604,8 @@ PU__FN pu__pairs pu__pairs_from(const pu__pairs *pairs, pu_int j)
 }
 
 /* Hands pairs from column `first` on over in runs of columns that share an accumulator. */
-PU__FN pu_status pu__by_group_from(pu__posterior *p, pu_int first, const pu__pairs *pairs, pu_real *grad,
-                                   pu_status (*terms)(PU__GROUP_ARGS))
+PU__FN pu_status pu__by_group(pu__posterior *p, pu_int first, const pu__pairs *pairs, pu_real *grad,
+                              pu_status (*terms)(PU__GROUP_ARGS))
 {
     pu_status status = PU_OK;
     pu__pairs part;
@@ -11579,13 +11615,6 @@ PU__FN pu_status pu__by_group_from(pu__posterior *p, pu_int first, const pu__pai
         status = terms(p, &part, grad + pu__group_at(p, j));
     }
     return status;
-}
-
-/* All pairs. */
-PU__FN pu_status pu__by_group(pu__posterior *p, const pu__pairs *pairs, pu_real *grad,
-                              pu_status (*terms)(PU__GROUP_ARGS))
-{
-    return pu__by_group_from(p, 0, pairs, grad, terms);
 }
 
 /* Product, gradient and the sum of psi's gradient in one sweep, for pu__band_fused. */
@@ -11602,7 +11631,7 @@ PU__FN pu_status pu__band_group(PU__GROUP_ARGS)
 }
 
 /* band, where besides Gamma's only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi. */
-PU__FN pu_status pu__band_fused(PU__TERMS_ARGS) { return pu__by_group(p, pairs, grad, pu__band_group); }
+PU__FN pu_status pu__band_fused(PU__TERMS_ARGS) { return pu__by_group(p, 0, pairs, grad, pu__band_group); }
 
 /* Gamma's terms: grad += weight_j d/dtheta p_j'Gamma q_j */
 PU__FN pu_status pu__gamma_group(PU__GROUP_ARGS)
@@ -11633,7 +11662,7 @@ PU__FN pu_status pu__spectrum_fused(PU__TERMS_ARGS)
     scaled.weight = p->scaled;
     for (pu_int j = 0; j < pairs->k; j++)
         p->scaled[j] = pairs->c ? pairs->weight[j] * pairs->c[j] : pairs->weight[j];
-    if ((!known && pu__spectrum_pairs(p, pairs, 1)) || pu__by_group(p, &scaled, grad, pu__gamma_group))
+    if ((!known && pu__spectrum_pairs(p, pairs, 1)) || pu__by_group(p, 0, &scaled, grad, pu__gamma_group))
         return PU_E_OPERATOR;
     for (pu_int j = pu__psi_skips(p); p->slots.want_psi && p->observed && j < pairs->k; j++)
         grad[pu__group_at(p, j) + p->slots.psi] += (pu_real)((double)p->scaled[j] * p->sums[j] / (double)p->psi[0]);
@@ -11680,8 +11709,8 @@ PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int sam
         pu_term terms[] = {pu__term_full(pu__rows(p->now.e, p->n_rows), -2, NULL, w), pu__term(means)};
         p->B->combine(p->B->user, p->n_rows, p->count, means, 2, terms);
     }
-    status = pu__by_group(p, &first, grad, pu__phi_group);
-    return status || same ? status : pu__by_group(p, &second, grad, pu__phi_group);
+    status = pu__by_group(p, 0, &first, grad, pu__phi_group);
+    return status || same ? status : pu__by_group(p, 0, &second, grad, pu__phi_group);
 }
 
 /* grad += weight_j d/dtheta p_j'A q_j, one operator after the other. p_j are the columns of the last product where
@@ -11691,7 +11720,7 @@ PU__FN pu_status pu__posterior_terms(PU__TERMS_ARGS)
     const pu__slots *s = &p->slots;
     int same = pairs->P.at == pairs->Q.at;
     pu__pairs seen = {pairs->k, NULL, p->t0, same ? p->t0 : p->t1, pu__none, pairs->weight};
-    pu_status status = pu__by_group(p, pairs, grad, pu__gamma_group);
+    pu_status status = pu__by_group(p, 0, pairs, grad, pu__gamma_group);
     if (status || (!s->want_Phi && !s->want_psi))
         return status;
     if (!known)
@@ -11702,13 +11731,13 @@ PU__FN pu_status pu__posterior_terms(PU__TERMS_ARGS)
             seen.P = p->gram; /* which the last product may have left */
         if (!p->now.shift && p->left != PU__LEFT_GRAM && pu__phi_gram(p, pairs->k, pairs->P, p->gram, 0))
             return PU_E_OPERATOR;
-        return p->observed ? pu__by_group_from(p, pu__psi_skips(p), &seen, grad, pu__tied_group) : PU_OK;
+        return p->observed ? pu__by_group(p, pu__psi_skips(p), &seen, grad, pu__tied_group) : PU_OK;
     }
     if ((p->left != PU__LEFT_ROWS && pu__phi_apply(p, pairs->k, pairs->P, p->t0)) ||
         (!same && pu__phi_apply(p, pairs->k, pairs->Q, p->t1)))
         return PU_E_OPERATOR;
     if (s->want_psi)
-        status = pu__by_group_from(p, pu__psi_skips(p), &seen, grad, pu__psi_group);
+        status = pu__by_group(p, pu__psi_skips(p), &seen, grad, pu__psi_group);
     if (s->want_Phi)
         status = pu__phi_terms(p, pairs, same, grad);
     if (!same)
@@ -12117,7 +12146,7 @@ typedef struct {
     double *band;        /* D x (width + 1): the factor; 1/d; Sigma within the band; a column */
     double *inverse, *Z, *column;
     pu__markov *markov;
-    double *kalman;  /* Kalman, per step: filtered and predicted mean and covariance */
+    double *kalman;  /* Kalman, per step: see pu__kalman_prepare */
     double *squares; /* Kalman: six S x S matrices */
 } pu__direct;
 
@@ -12139,7 +12168,9 @@ PU__FN pu_status pu__factor(pu__direct *e, pu_int m, const char *what, pu_int n,
     return bad < 0 ? PU_OK : pu__fail(report, PU_E_NOT_DEFINITE, what, n, bad * m + bad);
 }
 
-#define PU__ROUNDINGS 8 /* errors of size eps that add up to one: a few sums, whose length the ratios below leave out */
+/* A result is off by that many eps even where nothing enlarges them: it has gone through a few sums (product, factor,
+   solve, gradient), whose errors grow like the root of their length and are largely covered by kappa's own excess. */
+#define PU__ROUNDINGS 8
 
 /* The first k columns of x count with this weight. */
 PU__FN void pu__set_weights(pu__direct *e, pu_int k, pu_real weight)
@@ -12675,7 +12706,8 @@ PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double
    needs of the step: J = P F'P_ahead^-1, and a factor of what s_t keeps when s_{t+1} is known.
      [F C  Q^1/2]  U  =  [C_ahead    0  ]       J = X C_ahead^-1
      [ C     0  ]        [   X     C_kept]
-   filtered: the diagonal of P_t. */
+   filtered: the diagonal of P_t. Reflections round each row relative to its length, the standard deviation of that state;
+   what matters of it is C_ii, the deviation that the states before leave open: kappa is the largest ratio of the two. */
 PU__FN void pu__kalman_ahead(pu__direct *e, double *J, double *kept, double *filtered)
 {
     const pu__markov *k = e->markov;
@@ -12735,7 +12767,7 @@ PU__FN void pu__kalman_smooth(pu__direct *e, const double *m, const double *ahea
     for (pu_int i = 0; i < S; i++)
         memcpy(G + i * S, a + i * wide, (size_t)S * sizeof *G);
     pu__ssm_mul(S, G, 0, G, 1, Sigma);
-    /* what is kept was made by the same transformation as the larger factors of P_t */
+    /* rows of what is kept were rounded relative to the filtered deviation, and stand beside the smoothed one */
     for (pu_int i = 0; i < S; i++)
         e->kappa = pu__max(e->kappa, sqrt(filtered[i] / Sigma[i * S + i]));
 }
@@ -13025,7 +13057,8 @@ typedef struct {
     int exact;                   /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
     int restricted;              /* Phi works on the observed rows alone */
     pu_int width;                /* of the band of A */
-    pu_int asked_steps;          /* what the iterative engine would do, for its price */
+    pu_int asked_steps;          /* I as asked, for the iterative engine's price and the length of results.alpha and beta;
+                                    plan.I is 0 where that engine serves nobody */
     pu_int served[PU_ENGINES];   /* data per engine, */
     double rows_sum[PU_ENGINES]; /* their observed rows, summed up, */
     pu_int most[PU_ENGINES];     /* and the most of a datum */
@@ -13421,7 +13454,7 @@ PU__FN pu_engine pu__engine_asked(const pu_options *o, const pu_gradient_result 
 /* Ranges of the options. The first that is wrong is named. */
 PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
 {
-    int direct = o->engine != PU_ENGINE_DEFAULT && o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO;
+    int direct = o->engine > PU_ITERATIVE && o->engine < PU_ENGINE_AUTO;
     const char *bad = NULL;
     if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT)
         bad = "options.kind (PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO or PU_EXACT)";
@@ -13429,8 +13462,8 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         bad = "options.engine (one of pu_engine, or 0 = chosen)";
     else if (o->samples < 0 && (o->samples != PU_ZERO || o->kind != PU_EXACT))
         bad = "options.samples (at least 1, or 0 = 10; PU_ZERO only with PU_EXACT)";
-    else if (o->samples > INT32_MAX)
-        return pu__refuse(report, PU_E_OVERFLOW, "options.samples (below 2^31)");
+    else if (o->samples >= INT32_MAX)
+        return pu__refuse(report, PU_E_OVERFLOW, "options.samples (below 2^31 - 1)");
     else if (direct && o->kind != PU_EXACT && (o->kind != PU_MONTE_CARLO || o->engine == PU_KALMAN))
         /* the other kinds are about a solver's steps, Kalman has no probes */
         bad = "options.engine (exact ones serve PU_EXACT and PU_MONTE_CARLO, PU_KALMAN serves PU_EXACT alone)";
@@ -13440,7 +13473,7 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         bad = "options.lanes (1 to 1,000,000, or 0 = 4)";
     else if (o->columns < 0)
         bad = "options.columns (at least 1, or 0 = chosen)";
-    else if (!(o->error >= 0 && o->error < 1))
+    else if (!pu__is_within(o->error, 1))
         bad = "options.error (0 = 0.1, or positive and below 1)";
     return bad ? pu__refuse(report, PU_E_ARGUMENT, bad) : PU_OK;
 }
@@ -14484,7 +14517,7 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n,
     return PU_OK;
 }
 
-/* More than half of the digits gone: what PU_INEXACT means. */
+/* More than half of the digits gone: what PU_INEXACT means. By half they still serve an optimiser and a standard error. */
 #define PU__HALF_DIGITS sqrt((double)PU__EPS)
 
 /* w->bbar = A^-1 r with the engine's factor. */
@@ -14599,7 +14632,9 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
     return PU_OK;
 }
 
-/* What rounding leaves in the likelihood, and of log det's own error. */
+/* What rounding leaves in the likelihood: of its squares (v->rounding); of log det A, whose pivots are off by eps
+   each, so D eps in all, the smallest by eps kappa; of rounding both log dets; of a mean that is off by m standard
+   deviations in all D entries, D m^2 / 2, since it is a minimum there; of log det Gamma, and of what an engine was given. */
 PU__FN double pu__nll_rounding(const pu__job *job, const pu__direct *e, const pu__value *v, double m)
 {
     double D = (double)job->D, logdet = fabs(e->logdet) + fabs(job->gamma_logdet);
@@ -14892,7 +14927,8 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
    ------------------------------------------------------------------------------------------------ */
 
 /* The diagonal of Gamma and, as far as it is known, what rounding leaves of Gamma^-1 and so of the gradient of
-   log det Gamma; for the dual engine, by how much Gamma.solve enlarges errors. */
+   log det Gamma: PU__ROUNDINGS for the factor and as many for the inverse made of it, enlarged by Gamma's condition. For the
+   dual engine, by how much Gamma.solve enlarges errors: measured as pu__probe_factor does for A. */
 PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
 {
     const pu_op *Gamma = job->Gamma;
@@ -15358,11 +15394,11 @@ PU__FN void pu__recount(pu__job *job, pu_report *report)
     pu__put(&t, "; because of rounding in the end");
     for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
         job->served[e] = report->served[e] = served[e];
-        pu__put_number(&t, " ", served[e] ? served[e] : -1);
-        if (served[e])
-            pu__put(&t, " by ");
-        if (served[e])
-            pu__put(&t, pu_engine_text((pu_engine)e));
+        if (!served[e])
+            continue;
+        pu__put_number(&t, " ", served[e]);
+        pu__put(&t, " by ");
+        pu__put(&t, pu_engine_text((pu_engine)e));
     }
 }
 
@@ -15827,7 +15863,7 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
     report = pu__begin(&call, ws, report);
     if (options)
         o = *options;
-    if (o.engine != PU_ENGINE_DEFAULT && o.engine != PU_ITERATIVE && o.engine != PU_ENGINE_AUTO)
+    if (o.engine > PU_ITERATIVE && o.engine < PU_ENGINE_AUTO)
         o.kind = PU_EXACT;
     o = pu__at_limits(&o);
     if (!nll)
@@ -16430,6 +16466,8 @@ typedef struct {
     pu_real *x;
     /* grad may be written to even when the call fails: Phi's gradient is made in place. */
     int grad_is_scratch;
+    /* Set: the model enlarges rounding so much that no digit of the gradient may be right. */
+    int lost;
 
     /* Has room for arrays of ours. The caller's are written only when nothing can fail any more. */
     pu__job job;
@@ -16452,7 +16490,7 @@ PU__FN void pu__model_task_make(pu__model_task *self, pu_model *model, const pu_
     self->se = se;
     /* Taken with the memory of the job. */
     self->job.reals = model->params;
-    self->job.times = se ? 2 : 1;
+    self->job.times = (se ? 2 : 1) + (model->uses & PU_USES_NU ? 1 : 0);
     self->job.doubles = se ? model->params : 0;
 }
 
@@ -16521,6 +16559,37 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
     return PU_OK;
 }
 
+/* A model may enlarge the rounding of nu's gradient: where A of a state space has an eigenvalue beyond 1, nu and the way
+   back through it grow with every step. So nu's gradient is changed by as much as rounding may have done (signs as the
+   bits of i fall), and what that does to `grad` is told, relative to its largest entry or to the entries of a datum,
+   the size of what cancels at an optimum. Leaves nu's gradient changed. */
+PU__FN pu_status pu__model_rounding(pu__model_task *self, const pu_real *grad, pu_report *report)
+{
+    const pu_model *model = self->model;
+    const pu__job *job = &self->job;
+    pu_real *nu = self->found.nu, *moved = self->job.own_reals + (self->job.times - 1) * model->params;
+    double size = 0, off = 0, scale = 1;
+    for (pu_int i = 0; i < job->D; i++)
+        size = pu__max(size, fabs((double)nu[i]));
+    for (pu_int i = 0; i < job->D; i++)
+        nu[i] += (pu_real)((uint32_t)i * 2654435769u >> 31 ? size : -size) * (pu_real)report->rounding_error;
+    if (model->grad(model, &self->found, moved))
+        return pu__refuse(report, PU_E_OPERATOR, "model.grad");
+    for (pu_int n = 0; n < job->N; n++)
+        scale = pu__max(scale, (double)job->observed[n]);
+    for (pu_int i = 0; i < model->params; i++) {
+        scale = pu__max(scale, fabs((double)grad[i]));
+        off = pu__max(off, fabs((double)moved[i] - (double)grad[i]));
+    }
+    if (off <= report->rounding_error * scale)
+        return report->status;
+    self->lost = !(off < scale) && report->rounding_error < 1;
+    report->rounding_error = off < scale ? off / scale : 1; /* a NaN, too */
+    if (report->rounding_error > 3 * PU__HALF_DIGITS && pu__is_worse(PU_INEXACT, report->status))
+        return pu__fail(report, PU_INEXACT, "gradient of theta (an unstable A: see report.rounding_error)", -1, -1);
+    return report->status;
+}
+
 /* Runs the job in its memory and pulls its gradients back: to an array of ours, unless the model is sure to
    give finite ones. */
 PU__FN pu_status pu__model_grad(pu__model_task *self, pu_report *report)
@@ -16552,7 +16621,10 @@ PU__FN pu_status pu__model_grad(pu__model_task *self, pu_report *report)
         return pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
     if (self->se && pu__model_se(self, grad))
         return pu__refuse(report, PU_E_OPERATOR, "model.grad");
-    pu__copy(self->grad, grad, model->params);
+    if (self->found.nu && report->rounding_error > 0)
+        status = pu__model_rounding(self, grad, report);
+    if (!pu__fatal(status))
+        pu__copy(self->grad, grad, model->params);
     return status;
 }
 
@@ -17407,7 +17479,7 @@ PU__FN pu_status pu__noisy_ar_set(PU__SET_ARGS)
     for (pu_int i = P; i < P + 2; i++)
         if (!pu__exp(theta[i], x + i))
             return pu__refuse_entry(index, i);
-    pu_status status = pu_ar_set(ar, ar->n, P, x, x[P], index); /* its parameters are numbered like theta */
+    pu_status status = pu__ar_set(ar, ar->n, P, x, theta, x[P], index); /* its parameters are numbered like theta */
     if (!status)
         pu__fill(s->y, 1 / x[P + 1], ar->n);
     return status;
@@ -17421,7 +17493,7 @@ PU__FN pu_status pu__noisy_ar_grad(PU__MODEL_GRAD_ARGS)
     const pu_ar *ar = s->ar;
     pu_int P = ar->order;
     for (pu_int i = 0; i < P; i++)
-        grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(ar->gamma[i]));
+        grad[i] = (pu_real)((double)g->Gamma[i] * ar->gap[i]);
     grad[P] = g->Gamma[P] * ar->kappa;
     grad[P + 1] = (pu_real)-pu__dot(ar->n, NULL, s->y, g->psi);
     return PU_OK;
@@ -17497,7 +17569,7 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
         if (i > 0 && fabs(log((1 - share[i]) / (1 - share[0]))) < 0.7)
             continue;
         pu__noisy_ar_moments(P, c, share[i], tried);
-        if (pu_fit(&trial, &few, NULL, NULL, tried, &fit) || fit.best_step < 0)
+        if (pu__fatal(pu_fit(&trial, &few, NULL, NULL, tried, &fit)) || fit.best_step < 0)
             continue;
         starts++;
         highest = pu__max(highest, fit.best);
@@ -17751,11 +17823,13 @@ typedef struct {
     /* Of the next datum: passes through the data before its own, and its place in `order`. */
     double epoch, place;
     /* As in pu_fit_report. */
-    double gradients, rejected;
+    double gradients, rejected, doubtful;
     /* Steps running whose gradient was within its error. */
     double within;
     /* As in pu_fit_report. */
     double best, best_step;
+    /* PU_INEXACT or PU_DIVERGED, where that is what became of the gradient of `objective`; of the best point's; else 0. */
+    double doubt, best_doubt;
     /* Validations since the best one. */
     double stale;
     /* As in pu_fit_report. */
@@ -17785,6 +17859,8 @@ typedef struct {
     int comparable;
     /* The last gradient was without noise. */
     int exact;
+    /* Of the last gradient: no digit of it may be right, see pu__model_task. */
+    int lost;
     /* For passes over n. */
     int threads;
     /* Number of the pu_model_set call that set the model to the point of the next gradient. */
@@ -17876,6 +17952,7 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
         status = pu_model_set(fit->model, theta, report);
     if (!status)
         status = pu__model_run(&task, report);
+    fit->lost |= task.lost;
     if (fit->x_batch && !pu__fatal(status))
         for (pu_int i = 0; i < *n; i++)
             pu__copy(fit->x + batch.pick[i] * each, task.x + i * each, each);
@@ -17907,7 +17984,7 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 }
 
 /* Gradient of a step at theta into g (n): the mean over the data of its batches. Objective, norm, their
-   standard errors and whether all was exact are left in the fit. With n_b data in batch b:
+   standard errors, doubts about them and whether all was exact are left in the fit. With n_b data in batch b:
      g = sum_b n_b g_b / sum_b n_b,     se^2 = sum_b n_b^2 se_b^2 / (sum_b n_b)^2
    A single batch is not scaled, which would only round. */
 PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g)
@@ -17919,6 +17996,8 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     int known = 1;
     pu_int n = fit->n, data;
     fit->exact = 1;
+    fit->doubt = PU_OK;
+    fit->lost = 0;
     if (sum)
         memset(sum, 0, (size_t)n * sizeof *sum);
     if (part)
@@ -17928,6 +18007,10 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
         double weight = (double)data, square = weight * weight;
         if (pu__fatal(status))
             return status;
+        if (status == PU_INEXACT || status == PU_DIVERGED) {
+            fit->doubt = status;
+            fit->doubtful++;
+        }
         fit->exact &= !last->served[PU_ITERATIVE];
         known &= last->has_nll && !(last->nll_se < 0);
         total += weight;
@@ -17969,6 +18052,7 @@ PU__FN void pu__fit_keep_best(pu__fit *fit, double value, double step)
 {
     fit->best = value;
     fit->best_step = step;
+    fit->best_doubt = fit->doubt;
     pu__copy(fit->best_theta, fit->theta, fit->n);
 }
 
@@ -18084,7 +18168,7 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit)
     if (status)
         return status;
     /* The objective is that of the point before the step. */
-    if (fit->comparable && fit->objective_se == 0 && fit->objective < fit->best)
+    if (fit->comparable && fit->exact && fit->objective_se >= 0 && fit->objective < fit->best)
         pu__fit_keep_best(fit, fit->objective, fit->step);
     fit->rate = pu__fit_rate(fit);
     pu__adam a = pu__adam_make(fit);
@@ -18207,13 +18291,17 @@ PU__FN pu_status pu__fit_probe(pu__fit *fit)
 /* Newton steps of single parameters on a log or atanh scale, all at once, into fit->m: next = theta + m, downhill. They
    begin small and are corrected by the gradients that they meet, up to four times longer each time. What moves a lot
    becomes right first, and then does not disturb what moves little. v is the gradient at the last of these points. The
-   best of them and its gradient go to S and Y, whose pairs are lost, and its objective to *best where that is lower. */
-PU__FN pu_status pu__fit_polish(pu__fit *fit, double *best)
+   best of them with an objective below the limit and its gradient go to S and Y, whose pairs are lost, its objective to
+   *best and its doubt to *doubt. */
+PU__FN pu_status pu__fit_polish(pu__fit *fit, double limit, double *best, double *doubt)
 {
     pu_real *m = fit->m;
     pu_status status = PU_OK;
-    for (pu_int i = 0; i < fit->n; i++)
-        m[i] = (pu_real)(pu__is_scaled(fit->model, i) ? (fit->g[i] > 0 ? -0.01 : 0.01) : 0);
+    for (pu_int i = 0; i < fit->n; i++) {
+        m[i] = fit->g[i] > 0 ? PU_R(-0.01) : PU_R(0.01);
+        if (!pu__is_scaled(fit->model, i))
+            m[i] = 0;
+    }
     for (int round = 0; round < 7 && !status; round++) {
         double gain = 0;
         for (pu_int i = 0; i < fit->n; i++) {
@@ -18229,8 +18317,10 @@ PU__FN pu_status pu__fit_polish(pu__fit *fit, double *best)
         if (round > 1 && gain * (double)fit->N <= PU__REST)
             break;
         status = pu__fit_probe(fit);
-        if (!status && fit->objective < *best) {
-            *best = fit->objective;
+        if (!status && fit->objective < limit) {
+            limit = fit->objective;
+            *best = limit;
+            *doubt = fit->doubt;
             pu__copy(fit->S, fit->next, fit->n);
             pu__copy(fit->Y, fit->v, fit->n);
         }
@@ -18265,12 +18355,14 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     pu_fit_report *r = fit->report;
     pu_report last = r->last;
     double value = fit->objective, least = pu__max(PU__REST / (double)fit->N, PU__NOISE * fabs(value));
-    double best = value - least;
-    pu_status status = pu__fit_polish(fit, &best);
+    double best = HUGE_VAL; /* no value - least, which a wider type would not round the same way in each place */
+    double doubt = fit->doubt, best_doubt = doubt;
+    pu_status status = pu__fit_polish(fit, value - least, &best, &best_doubt);
     fit->held = 0;
-    if (fit->exact && best < value - least) {
+    if (fit->exact && best < HUGE_VAL) {
         fit->within = 0;
         fit->objective = best;
+        fit->doubt = best_doubt;
         pu__copy(fit->next, fit->S, fit->n);
         pu__copy(fit->v, fit->Y, fit->n);
         pu__lbfgs_accept(fit, 0);
@@ -18282,6 +18374,7 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     r->stop = r->boundaries ? PU_FIT_BOUNDARY : reason;
     r->last = last;
     fit->objective = value;
+    fit->doubt = doubt;
     fit->gradient = pu__gradient_norm(fit, fit->g);
     return PU_OK;
 }
@@ -18301,7 +18394,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     if (fit->known == 0 && fit->comparable && fit->exact)
         pu__fit_keep_best(fit, fit->objective, fit->step);
     fit->known = 1;
-    double value = fit->objective, slope = pu__lbfgs_direction(fit);
+    double value = fit->objective, doubt = fit->doubt, slope = pu__lbfgs_direction(fit);
     /* As many pairs as there are directions, or as are kept: before that, H^-1 is no more than a guess in some. */
     if (fit->o->tolerance == 0 && (fit->held >= (double)pu__min(fit->n, fit->pairs) || slope == 0)) {
         double rounding = (double)PU__EPS * fabs(value) * (double)fit->N;
@@ -18322,7 +18415,8 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
         status = pu__fit_gradient(fit, fit->next, fit->v);
         if (status && !pu__fit_too_far(status))
             return status;
-        if (status) {
+        /* where no digit may be right, nothing can be learnt */
+        if (status || fit->lost) {
             fit->rejected++;
             hi = t;
         } else {
@@ -18332,8 +18426,8 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
             if (!(fit->objective <= limit) || there > -0.9 * slope) {
                 hi = t;
                 /* The first step knows no scale, and may be too long by orders of magnitude: where a line through the
-                   slopes at both ends is zero. */
-                if (fit->held == 0 && there > 0)
+                   slopes at both ends is zero. A slope that rounding has spoilt does not tell that. */
+                if (fit->held == 0 && there > 0 && fit->report->last.status != PU_INEXACT)
                     middle = slope / (slope - there);
             }
             else if (there < 0.9 * slope && hi < 0 && tries < 10 && longer > t)
@@ -18347,6 +18441,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     }
     /* At rounding level, or the gradient is not that of the objective. */
     fit->objective = value;
+    fit->doubt = doubt;
     return pu__fit_settle(fit, -slope <= PU__NOISE * fabs(value) ? PU_FIT_CONVERGED : PU_FIT_STUCK);
 }
 
@@ -18358,7 +18453,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
      8 bytes     PU__MAGIC
      8 each      the numbers of pu__fit_list_agreed
      8           FNV-1a hash of these
-     160         the numbers of pu__fit before `model`
+     184         the numbers of pu__fit before `model`
      ..          theta, best_theta, m, next, v, g, S, Y, rho, x: those of them that the fit has
      8           FNV-1a hash of the numbers and arrays */
 #ifndef PU_NO_STDIO
@@ -18366,8 +18461,11 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
 #define PU__MAGIC "pu fit 2"
 #define PU__PATH  1024 /* of a file's name, with what is appended */
 
-/* One line of pu__fit_list_agreed. */
-#define PU__AGREED(name, value) {"checkpoint: made with another " name, (double)(value)}
+/* One entry of pu__fit_list_agreed; a field of the fit's options, of its gradient's, of its solver's. */
+#define PU__AGREED(name, value)   {"checkpoint: made with another " name, (double)(value)}
+#define PU__AGREED_FIT(field)      PU__AGREED("fit." #field, o->field)
+#define PU__AGREED_GRADIENT(field) PU__AGREED("fit.gradient." #field, g->field)
+#define PU__AGREED_SOLVE(field)    PU__AGREED("fit.gradient.solve." #field, solve->field)
 
 /* What a checkpoint must share with the fit that takes it up, options with their defaults filled in: model, sizes,
    precision, and all that a step depends on. The list begins with the version: others may have other lists. */
@@ -18385,42 +18483,34 @@ PU__FN void pu__fit_list_agreed(pu__fit *fit)
         PU__AGREED("model (its number of parameters)", fit->n), PU__AGREED("model (its latent variables)", fit->D),
         PU__AGREED("number of data", fit->N), PU__AGREED("data.m", fit->data->m),
         /* The optimiser. A schedule that looks at the last step makes `steps` one of them. */
-        PU__AGREED("fit.optimizer", o->optimizer), PU__AGREED("fit.rate", o->rate),
-        PU__AGREED("fit.schedule", o->schedule),
+        PU__AGREED_FIT(optimizer), PU__AGREED_FIT(rate), PU__AGREED_FIT(schedule),
         PU__AGREED("fit.steps (the schedule depends on it)", to_the_end ? o->steps : 0),
         PU__AGREED("fit.decay (the default depends on steps)", o->schedule == PU_RATE_HYPERBOLIC ? o->decay : 0),
-        PU__AGREED("fit.momentum", o->momentum), PU__AGREED("fit.beta1", o->beta1), PU__AGREED("fit.beta2", o->beta2),
-        PU__AGREED("fit.epsilon", o->epsilon), PU__AGREED("fit.history", fit->pairs),
+        PU__AGREED_FIT(momentum), PU__AGREED_FIT(beta1), PU__AGREED_FIT(beta2), PU__AGREED_FIT(epsilon),
+        PU__AGREED("fit.history", fit->pairs),
         /* Batches, noise, reasons to stop. */
-        PU__AGREED("fit.batch", o->batch), PU__AGREED("fit.accumulate", o->accumulate),
-        PU__AGREED("fit.fixed_probes", !!o->fixed_probes), PU__AGREED("fit.warm_start", !!o->warm_start),
-        PU__AGREED("fit.tolerance", o->tolerance), PU__AGREED("fit.validate", !!o->validate),
-        PU__AGREED("fit.validate_every", o->validate_every), PU__AGREED("fit.patience", o->patience),
+        PU__AGREED_FIT(batch), PU__AGREED_FIT(accumulate), PU__AGREED("fit.fixed_probes", !!o->fixed_probes),
+        PU__AGREED("fit.warm_start", !!o->warm_start), PU__AGREED_FIT(tolerance),
+        PU__AGREED("fit.validate", !!o->validate), PU__AGREED_FIT(validate_every), PU__AGREED_FIT(patience),
         /* The gradient. */
-        PU__AGREED("fit.gradient.kind", g->kind), PU__AGREED("fit.gradient.engine", g->engine),
-        PU__AGREED("fit.gradient.samples", g->samples), PU__AGREED("fit.gradient.seed", g->seed >> 32),
-        PU__AGREED("fit.gradient.seed", g->seed & 0xffffffffu), PU__AGREED("fit.gradient.step", g->step),
-        PU__AGREED("fit.gradient.lanes", g->lanes ? g->lanes : 4), PU__AGREED("fit.gradient.columns", g->columns),
-        PU__AGREED("fit.gradient.groups", g->groups), PU__AGREED("fit.gradient.rao_blackwell", !!g->rao_blackwell),
-        PU__AGREED("fit.gradient.error", g->error), PU__AGREED("fit.gradient.most_samples", g->most_samples),
-        PU__AGREED("fit.gradient.most_iterations", g->most_iterations),
+        PU__AGREED_GRADIENT(kind), PU__AGREED_GRADIENT(engine), PU__AGREED_GRADIENT(samples),
+        PU__AGREED("fit.gradient.seed", g->seed >> 32), PU__AGREED("fit.gradient.seed", g->seed & 0xffffffffu),
+        PU__AGREED_GRADIENT(step), PU__AGREED("fit.gradient.lanes", g->lanes ? g->lanes : 4),
+        PU__AGREED_GRADIENT(columns), PU__AGREED_GRADIENT(groups),
+        PU__AGREED("fit.gradient.rao_blackwell", !!g->rao_blackwell), PU__AGREED_GRADIENT(error),
+        PU__AGREED_GRADIENT(most_samples), PU__AGREED_GRADIENT(most_iterations),
         PU__AGREED("fit.gradient.no_control_variate", !!g->no_control_variate),
         PU__AGREED("fit.gradient.tied_psi", !!g->tied_psi),
         PU__AGREED("fit.gradient.constant_precond", !!g->constant_precond),
         PU__AGREED("fit.gradient.backend", pu__is_far(g->backend)),
         /* Its solver. */
-        PU__AGREED("fit.gradient.solve.iterations", solve->iterations),
-        PU__AGREED("fit.gradient.solve.solver", solve->solver),
-        PU__AGREED("fit.gradient.solve.tolerance", solve->tolerance),
-        PU__AGREED("fit.gradient.solve.absolute2", solve->absolute2),
-        PU__AGREED("fit.gradient.solve.check_every", solve->check_every),
-        PU__AGREED("fit.gradient.solve.adjoint", solve->adjoint),
-        PU__AGREED("fit.gradient.solve.tape_every", solve->tape_every),
+        PU__AGREED_SOLVE(iterations), PU__AGREED_SOLVE(solver), PU__AGREED_SOLVE(tolerance), PU__AGREED_SOLVE(absolute2),
+        PU__AGREED_SOLVE(check_every), PU__AGREED_SOLVE(adjoint), PU__AGREED_SOLVE(tape_every),
         PU__AGREED("fit.gradient.solve.no_repeat", !!solve->no_repeat)};
     memcpy(fit->agreed, list, sizeof list);
 }
 
-#define PU__DAMAGED "checkpoint: damaged (checksum, length, or a number out of range)"
+#define PU__DAMAGED "checkpoint: damaged (checksum, length, a number out of range), or in the other byte order"
 
 /* The list to or from the file. Returns what is wrong with the file: the first entry that differs. */
 PU__FN const char *pu__fit_agree(const pu__fit *fit, FILE *file, int is_write)
@@ -18450,6 +18540,9 @@ PU__FN int pu__fit_is_sound(const pu__fit *fit)
                                {fit->place, 0, (double)fit->N},
                                {fit->gradients, 0, any},
                                {fit->rejected, 0, any},
+                               {fit->doubtful, 0, any},
+                               {fit->doubt, 0, PU_INEXACT},
+                               {fit->best_doubt, 0, PU_INEXACT},
                                {fit->within, 0, any},
                                {fit->stale, 0, any},
                                {fit->best_step, -1, fit->best_theta ? fit->step : -1},
@@ -18516,8 +18609,13 @@ PU__FN const char *pu__checkpoint_path(const char *name, char *path)
     if (!text.used || text.used + 64 > PU__PATH)
         return "checkpoint: the name is empty or too long";
     FILE *file = fopen(path, "rb");
-    if (!file)
+    if (!file) {
+#ifdef PU__POSIX
+        if (!stat(path, &about))
+            return "checkpoint: the file is there, but cannot be read";
+#endif
         return NULL;
+    }
     size_t count = fread(start, 1, sizeof start, file);
     int is_other = ferror(file) || (count && (count < sizeof start || memcmp(start, PU__MAGIC, sizeof start)));
     fclose(file);
@@ -18603,12 +18701,14 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
 {
     pu__fit_list_agreed(fit);
     pu__fit fresh = *fit;
-    const char *wrong = NULL;
-    char magic[8];
+    char magic[8], path[PU__PATH];
     uint64_t h, told;
-    FILE *file = fit->o->resume ? fopen(fit->o->checkpoint, "rb") : NULL;
-    if (!file)
+    if (!fit->o->resume)
         return NULL;
+    const char *wrong = pu__checkpoint_path(fit->o->checkpoint, path);
+    FILE *file = wrong ? NULL : fopen(path, "rb");
+    if (!file)
+        return wrong;
     if (!fread(magic, 8, 1, file) || memcmp(magic, PU__MAGIC, 8))
         wrong = "checkpoint: not a checkpoint of this version of the library";
     else
@@ -18658,7 +18758,7 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
     outcome.where = report->where;
     pu_explain(&outcome, text, size);
     pu__text all = pu__text_after(text, size);
-    if (!report->status) {
+    if (!pu__fatal(report->status)) {
         /* A progress function is called before the fit is over. */
         int is_over = report->stop || report->step >= report->steps;
         pu__put(&all, "; ");
@@ -18666,7 +18766,7 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
         if (report->stop == PU_FIT_BOUNDARY) {
             pu__put(&all, ": ");
             pu__put(&all, report->boundary_name);
-            pu__put_number(&all, report->boundaries > 1 ? " and others, " : "", report->boundaries > 1 ? report->boundaries : -1);
+            pu__put_number(&all, " and others, in all ", report->boundaries > 1 ? report->boundaries : -1);
         }
     }
     pu__put_number(&all, "; step ", report->step);
@@ -18715,6 +18815,7 @@ PU__FN void pu__fit_update_report(const pu__fit *fit)
     r->epoch = (pu_int)fit->epoch;
     r->gradients = (pu_int)fit->gradients;
     r->rejected = (pu_int)fit->rejected;
+    r->doubtful = (pu_int)fit->doubtful;
     r->objective = fit->objective;
     r->objective_se = fit->objective_se;
     r->gradient = fit->gradient;
@@ -18761,19 +18862,19 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.optimizer (one of pu_optimizer)";
     if ((unsigned)o->schedule > PU_RATE_TAIL)
         return "fit.schedule (one of pu_schedule)";
-    if (!(o->rate >= 0 && o->rate < HUGE_VAL))
+    if (!pu__is_within(o->rate, HUGE_VAL))
         return "fit.rate (0 = the default, or positive and finite)";
-    if (!(o->beta1 >= 0 && o->beta1 < 1))
+    if (!pu__is_within(o->beta1, 1))
         return "fit.beta1 (0 = 0.9, or positive and below 1)";
-    if (!(o->beta2 >= 0 && o->beta2 < 1))
+    if (!pu__is_within(o->beta2, 1))
         return "fit.beta2 (0 = 0.999, or positive and below 1)";
-    if (!(o->epsilon >= 0 && o->epsilon < HUGE_VAL))
+    if (!pu__is_within(o->epsilon, HUGE_VAL))
         return "fit.epsilon (0 = 1e-8, or positive)";
     if (!(o->momentum < 1 && o->momentum > -HUGE_VAL))
         return "fit.momentum (below 1; 0 = 0.9, negative = none)";
-    if (!(o->decay >= 0 && o->decay < HUGE_VAL))
+    if (!pu__is_within(o->decay, HUGE_VAL))
         return "fit.decay (0 = a tenth of the steps, or positive)";
-    if (!(o->tolerance >= 0 && o->tolerance < HUGE_VAL))
+    if (!pu__is_within(o->tolerance, HUGE_VAL))
         return "fit.tolerance (0 or more)";
     /* Mini-batches renumber the data, so arrays of each datum do not go with them. */
     if (o->batch < 0 || o->batch > fit->data->n)
@@ -18790,7 +18891,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.patience (at least 1, with validate; or 0 = never)";
     if (o->checkpoint_every < 0)
         return "fit.checkpoint_every (at least 1, or 0 = 10)";
-    if (!(o->seconds >= 0 && o->seconds < HUGE_VAL))
+    if (!pu__is_within(o->seconds, HUGE_VAL))
         return "fit.seconds (0 = no limit, or positive)";
     /* A warm start needs the same right-hand sides again, and as many of them. */
     if (o->warm_start && !o->fixed_probes)
@@ -19124,9 +19225,13 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     /* Whatever happened, the best point so far; but nothing did when the first checkpoint fails. */
     if (status != PU_E_FILE || r->step > r->resumed)
         pu__copy(theta, fit->best_step >= 0 ? fit->best_theta : fit->theta, fit->n);
-    if (!status)
-        pu_model_set(fit->model, theta, NULL);
-    return status;
+    if (status)
+        return status;
+    pu_model_set(fit->model, theta, NULL);
+    r->status = (pu_status)(int)(fit->best_step >= 0 ? fit->best_doubt : fit->doubt);
+    if (r->status)
+        r->where = r->last.where;
+    return r->status;
 }
 
 /* Do these data, whose shape was checked, have no entry at all? A fit would follow the rounding errors of zeros. */
@@ -19209,6 +19314,8 @@ typedef struct {
     double *H, *V;
     /* n: the gradient; n: square roots of H's diagonal, 0 where a parameter has no influence */
     double *g, *root;
+    /* Gradients that lost digits, of which H is made. */
+    int inexact;
 } pu__hessian;
 
 /* The arrays of a pu__hessian that knows n. */
@@ -19235,6 +19342,7 @@ PU__FN pu_status pu__hessian_sides(pu__hessian *h, pu_int i, double s, double *w
         pu_status status = pu_model_gradient(h->model, at, h->data, h->options, h->ws, at + (side + 1) * h->n, NULL, h->report);
         if (pu__fatal(status))
             return status;
+        h->inexact += status == PU_INEXACT;
         *width = (double)at[i] - *width;
     }
     *width = -*width;
@@ -19405,11 +19513,14 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     if (!status && pu__is_unobserved(data))
         status = pu__refuse(report, PU_E_ARGUMENT, "data (nothing is observed)");
     if (!status) {
+        const char *what = h.inexact ? "second derivative in theta (of inexact gradients)" : "second derivative in theta";
         pu_int bad, first = pu__hessian_invert(&h, is_full, out, &bad);
         if (bad >= 0)
-            status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
+            status = pu__fail(report, PU_E_NOT_DEFINITE, what, -1, bad);
         else if (first >= 0)
             status = pu__fail(report, PU_UNIDENTIFIED, "theta", -1, first);
+        else if (h.inexact)
+            status = pu__refuse(report, PU_INEXACT, what);
     }
     pu_model_set(model, theta, NULL);
     pu_workspace_free(memory);
@@ -19651,22 +19762,22 @@ PU__FN pu_status pu__trial_rows(pu__trial *t, const pu_real *p, const pu_real *q
     return PU_OK;
 }
 
-/* y += Op q by band_add to a band of ones, or the gradient of q'Op q by band_grad of the band of q q'. Places that
+/* y += Op q by band_add to a band of numbers of its size, or the gradient of q'Op q by band_grad of the band of q q'. Places that
    are not used are NaN. The diagonal counts twice in the sum below. */
 PU__FN pu_status pu__trial_band(pu__trial *t, const pu_real *q, int grads, pu_real *y)
 {
     pu_int n = t->op->rows, width = t->width;
-    double *B = (double *)(void *)t->box[PU__BOX_WIDE].block.at;
+    double *B = (double *)(void *)t->box[PU__BOX_WIDE].block.at, before = t->size > 0 ? t->size : 1;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = pu__most(0, i - width); j <= i; j++)
-            B[i * (width + 1) + i - j] = grads ? (double)(q[i] * q[j]) : 1;
+            B[i * (width + 1) + i - j] = grads ? (double)(q[i] * q[j]) : before;
     if (grads)
         return t->op->band_grad(t->op, width, B, (double)pu__trial_weight[0], y);
     if (t->op->band_add(t->op, width, B))
         return PU_E_OPERATOR;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = pu__most(0, i - width); j <= i; j++) {
-            pu_real b = (pu_real)(B[i * (width + 1) + i - j] - 1) / (i == j ? 2 : 1);
+            pu_real b = (pu_real)(B[i * (width + 1) + i - j] - before) / (i == j ? 2 : 1);
             y[i] += b * q[j];
             y[j] += b * q[i];
         }
@@ -19820,7 +19931,7 @@ PU__FN int pu__trial_function(pu__trial *t, int f)
 /* ---- gradients against differences ---- */
 
 /* p'Op(theta) q; a prior, whose gradient may be symmetrised: q'Op q. The exact mean NLL of a model. Not finite:
-   there is none at theta. */
+   there is none at theta, or rounding took its digits. */
 PU__FN double pu__trial_value(pu__trial *t)
 {
     double nll;
@@ -19861,7 +19972,7 @@ PU__FN void pu__trial_slopes(pu__trial *t, pu_check_entry *entry)
         if (pu__finite_double(noise))
             pu__compare(entry, "against differences", 1, &sum, &slope, fabs(near - far) / 2 + noise / h);
         else
-            entry->left_out = "differences in some of theta, which cannot be moved";
+            entry->left_out = "differences in some of theta: moved, the likelihood is refused or inexact";
         if (entry->wrong)
             entry->index = g;
     }
@@ -19932,10 +20043,11 @@ PU__FN void pu__trial_apply(pu__trial *t)
 }
 
 /* t->other = weight tr(Op^-1 dOp), the derivative of weight log det Op. As Op^-1 = W'W it is the sum over the rows w
-   of W of w'dOp w, which is what grad gives. */
-PU__FN void pu__trial_trace(pu__trial *t)
+   of W of w'dOp w, which is what grad gives. Returns the sum of their sizes. */
+PU__FN double pu__trial_trace(pu__trial *t)
 {
     pu_int n = t->op->rows;
+    double size = 0;
     pu__zeros(t->other, t->op->params);
     t->with = t->spare;
     for (pu_int i = 0; i < n * n; i++) {
@@ -19944,8 +20056,10 @@ PU__FN void pu__trial_trace(pu__trial *t)
             continue;
         pu__trial_of(t, PU__TRY_grad, t->spare, 1, t->got);
         pu__axpy(t->op->params, 1, t->got, t->other);
+        size += pu__norm(t->op->params, t->got);
     }
     t->with = t->q;
+    return size;
 }
 
 /* Function f, which gave t->want, against t->other, what it must give by apply and grad. `scale`: what the rounding is
@@ -19984,8 +20098,7 @@ PU__FN void pu__trial_values(pu__trial *t, int f)
         scale = t->condition;
         break;
     case PU__TRY_logdet_grad:
-        pu__trial_trace(t);
-        scale = t->condition * pu__norm(n, t->other);
+        scale = t->condition * pu__trial_trace(t);
     }
     if (shape->how & PU__TRIAL_UNITS)
         pu__trial_units(t, f);
@@ -20182,9 +20295,15 @@ PU__FN void pu__trial_model_grad(pu__trial *t)
     /* what `uses` does not name is NULL from here on */
     if (entry->wrong || uses->wrong)
         return;
-    if (pu_model_gradient(t->model, t->theta, t->data, &t->exact, &t->ws, t->want, NULL, &report))
+    pu_status status = pu_model_gradient(t->model, t->theta, t->data, &t->exact, &t->ws, t->want, NULL, &report);
+    if (status)
         entry->left_out = report.where.what;
-    else {
+    /* What lost its digits proves nothing, for or against grad. */
+    if (status == PU_INEXACT) {
+        entry->left_out = "differences: rounding takes the digits of the likelihood (PU_INEXACT); try another theta";
+        (void)pu__refuse(&t->own, status, "model.grad is not compared with differences: try another theta");
+    }
+    if (!status) {
         t->rounding = (double)PU__EPS * fabs(report.nll);
         pu__trial_slopes(t, entry);
     }
@@ -20217,7 +20336,7 @@ PU__FN void pu__trial_model(pu__trial *t, const pu_real *theta)
     pu__trial_start(t);
     pu__copy(t->theta, theta, params);
     if (!pu__finite_double(first))
-        set->left_out = "likelihoods: there is no exact one";
+        set->left_out = "likelihoods: there is no exact one, or rounding takes its digits";
     if (pu__trial_value(t) != first)
         pu__wrong(set, "the same theta, set twice, gives two likelihoods", -1);
     pu_workspace_free(&call.own_ws);
@@ -20238,12 +20357,12 @@ PU__FN void pu__trial_begin(pu__trial *t, const pu_check_options *options, pu_ch
     t->entry = report->entry;
 }
 
-/* The status of a report: that of a refusal, or PU_E_CONTRACT for the first fault. */
+/* The status of a report: PU_E_CONTRACT for the first fault, or that of a refusal or of what could not be compared. */
 PU__FN pu_status pu__trial_end(const pu__trial *t, pu_check_report *report, int count)
 {
     report->status = t->own.status;
     report->where = t->own.where;
-    report->count = t->own.status ? 0 : count;
+    report->count = t->own.status < 0 ? 0 : count;
     for (int i = report->count - 1; i >= 0; i--)
         if (report->entry[i].wrong) {
             report->wrong++;
@@ -20333,8 +20452,8 @@ PU_DEF const char *pu_check_explain(const pu_check_report *report, int full, cha
     text[0] = 0;
     if (!report)
         return text;
-    /* refused: as any other call */
-    if (report->status && !report->wrong) {
+    /* refused, or not all could be compared: as any other call */
+    if (report->status && !report->wrong && (!full || !report->count)) {
         pu__report_clear(&refused);
         refused.status = report->status;
         refused.where = report->where;

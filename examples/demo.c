@@ -123,7 +123,8 @@ static int ar_watch(const pu_fit_report *now, void *user)
     return fit_progress(now, &flags);
 }
 
-static void ar_run(ar_record *r)
+/* Experiments return 1, or 0 when Ctrl-C came in between: what was begun then does not count. */
+static int ar_run(ar_record *r)
 {
     static const char *const method[AR_METHODS] = {"PU (K = 10, I = 30), 200 steps of Adam",
                                                    "exact gradient (banded), 200 steps of Adam",
@@ -165,20 +166,22 @@ static void ar_run(ar_record *r)
         }
         began = now_spent();
         need_fit(pu_fit(&model, &data, &options, NULL, theta, &report), &report);
+        if (fit_interrupted) break;
         fit = since(began);
         need(pu_model_nll(&model, theta, &data, &exact, NULL, &r->nll[i], NULL, &told), &told);
         ar_natural(&model, theta, x);
         ar_errors(AR_P, x, truth, r->error[i]);
         add_row(0, method[i], r->error[i][0], "%.1f %%", &fit);
     }
-    series_look(&r->s, &model, theta, &exact); /* at the last, the best of them */
-    for (i = 0; i < AR_STEPS; i++) {
+    if (!fit_interrupted) series_look(&r->s, &model, theta, &exact); /* at the last, the best of them */
+    for (i = 0; i < AR_STEPS && !fit_interrupted; i++) {
         for (j = 0; j < AR_THETA; j++) theta[j] = (pu_real)r->path[i][j];
         need(pu_model_nll(&model, theta, &data, &exact, NULL, &r->exact[i], NULL, &told), &told);
         r->step[i] = i;
     }
     pu_model_free(&model);
     r->all = took(start);
+    return !fit_interrupted;
 }
 
 /* The likelihood on the way of PU, from probes and exactly. */
@@ -218,7 +221,7 @@ typedef struct {
     spent all;
 } cs_record;
 
-static void cs_run(cs_record *r)
+static int cs_run(cs_record *r)
 {
     static const char *const method[CS_METHODS] = {"PU, network gradient, fresh probes",
                                                    "PU, output gradient, warm starts",
@@ -260,6 +263,7 @@ static void cs_run(cs_record *r)
         theta[r->s.D] = 0;
         began = now_spent();
         need_fit(pu_fit(&model, &data, &options, NULL, theta, &report), &report);
+        if (fit_interrupted) break;
         fit = since(began);
         scene_posterior(&model, theta, &data, &options.gradient, NULL, mean, variance);
         r->error[k] = scene_error(&r->s, mean), r->noise[k] = exp(-0.5 * (double)theta[r->s.D]);
@@ -270,6 +274,7 @@ static void cs_run(cs_record *r)
     free(theta), free(mean);
     pu_model_free(&model);
     r->all = took(start);
+    return !fit_interrupted;
 }
 
 /* ---- 3. ratings ----------------------------------------------------------------------------------------------- */
@@ -334,7 +339,7 @@ static int rate_watch(const pu_fit_report *now, void *user)
     return fit_progress(now, &flags);
 }
 
-static void rate_run(rate_record *r)
+static int rate_run(rate_record *r)
 {
     static const char *const method[RATE_METHODS] = {"4 factors by PU (K = 10, I = 4)", "4 factors, automatic engine"};
     static pu_real Phi[RATE_ITEMS * RATE_D], eta[RATE_ITEMS], psi[RATE_ITEMS], mean[RATE_ITEMS], none[RATE_ITEMS * RATE_D];
@@ -377,17 +382,20 @@ static void rate_run(rate_record *r)
         options.validate = rate_validate, options.validate_every = RATE_EVERY, options.user = r, options.progress = rate_watch;
         began = now_spent();
         need_fit(pu_fit(&model, &r->r.data, &options, NULL, theta, &report), &report);
+        if (fit_interrupted) break;
         fit = since(began);
         need(pu_model_set(&model, theta, &told), &told);
         add_row(2, method[r->now], ratings_rmse(&r->r, &model.lgm, &r->r.test, &r->posterior, &r->ws), "%.3f", &fit);
         memcpy(r->plan, report.last.plan, sizeof r->plan);
     }
-    add_row(2, "the parameters that made the data", ratings_rmse(&r->r, &known, &r->r.test, &r->posterior, &r->ws), "%.3f",
-            NULL);
+    if (!fit_interrupted)
+        add_row(2, "the parameters that made the data", ratings_rmse(&r->r, &known, &r->r.test, &r->posterior, &r->ws), "%.3f",
+                NULL);
     free(theta);
     pu_model_free(&model);
     pu_workspace_free(&r->ws);
     r->all = took(start);
+    return !fit_interrupted;
 }
 
 static void rate_draw(const rate_record *r, FILE *file)
@@ -427,7 +435,7 @@ static double best_time(problem *p, const pu_options *options, pu_real *grad)
     double best = 0, sum = 0;
     pu_report report;
     int i;
-    for (i = 0; i < 2 || sum < 0.1; i++) {
+    for (i = 0; (i < 2 || sum < 0.1) && !fit_interrupted; i++) {
         const spent start = now_spent();
         double t;
         problem_gradient(p, options, grad, &report);
@@ -438,7 +446,7 @@ static double best_time(problem *p, const pu_options *options, pu_real *grad)
     return best;
 }
 
-static void cost_run(cost_record *c, convergence *e)
+static int cost_run(cost_record *c, convergence *e)
 {
     const spent start = now_spent();
     problem p;
@@ -449,7 +457,7 @@ static void cost_run(cost_record *c, convergence *e)
     convergence_measure(e, &p, 10, flags.seed);
     problem_close(&p);
     if (!flags.quiet) convergence_print(e, 3), printf("\n      D       exact     network   exact : network\n");
-    for (i = 0; i < SIZES; i++) {
+    for (i = 0; i < SIZES && !fit_interrupted; i++) {
         pu_options options;
         pu_real *grad;
         memset(&options, 0, sizeof options);
@@ -461,13 +469,14 @@ static void cost_run(cost_record *c, convergence *e)
         c->exact[i] = best_time(&p, &options, grad);
         options.kind = PU_NETWORK, options.backend = device_backend(); /* K = 10, I = 30 of CG are the defaults */
         c->network[i] = best_time(&p, &options, grad);
-        if (!flags.quiet)
+        if (!flags.quiet && !fit_interrupted)
             printf("   %4d   %6.1f ms   %6.1f ms   %.2f\n", c->D[i], 1e3 * c->exact[i], 1e3 * c->network[i],
                    c->exact[i] / c->network[i]);
         free(grad);
         problem_close(&p);
     }
     c->all = took(start);
+    return !fit_interrupted;
 }
 
 /* ---- the report --------------------------------------------------------------------------------------- */
@@ -621,6 +630,7 @@ static void json_write(json *j, double all)
     json_text(j, "device", device_name);
     json_number(j, "threads", (double)flags.threads);
     json_number(j, "seconds", all);
+    json_text(j, "stopped", pu_fit_stop_text(fit_interrupted ? PU_FIT_CALLBACK : PU_FIT_STEPS));
     json_key(j, "results");
     for (i = 0; i < row_count && j->file; i++) { /* names without anything to escape */
         const row *r = &rows[i];
@@ -631,7 +641,7 @@ static void json_write(json *j, double all)
         fprintf(j->file, ", \"processor_seconds\": "), json_value(j, r->fitted ? r->fit.cpu : (double)NAN);
         fprintf(j->file, "}");
     }
-    if (j->file) fprintf(j->file, "]");
+    if (j->file) fprintf(j->file, row_count ? "]" : "[]");
     json_close(j);
 }
 
@@ -645,7 +655,7 @@ int main(int argc, char **argv)
     const double start = seconds();
     const char *out = "build/demo";
     option list[6];
-    int count = 0, i;
+    int count = 0, done, i;
     char path[1100], error[32], time[32];
     double all;
     FILE *file;
@@ -660,16 +670,18 @@ int main(int argc, char **argv)
     options_read(argc, argv, "demo",
                  "Three experiments on built-in data, and what gradients cost; writes a page with pictures.", count, list);
     device_open();
+    fit_listen();
     make_directory(out);
     snprintf(path, sizeof path, "%s/report.html", out);
     file = file_open(path); /* better to fail now than after the work */
     j = json_open(flags.json);
 
-    ar_run(&ar);
-    cs_run(&cs);
-    rate_run(&rate);
-    cost_run(&cost, &errors);
+    done = ar_run(&ar);
+    if (done == 1) done += cs_run(&cs);
+    if (done == 2) done += rate_run(&rate);
+    if (done == 3) done += cost_run(&cost, &errors);
     all = seconds() - start;
+    if (fit_interrupted) fprintf(stderr, "demo: interrupted; what follows is what there is\n");
 
     fprintf(file, "%s<style>\n%s%s</style>\n", page_head, svg_style, page_style);
     fprintf(file, "<h1>pu: demo report</h1>\n"
@@ -677,10 +689,11 @@ int main(int argc, char **argv)
                   "mean and for random probes, and the gradient taken through the solver (probabilistic unrolling,\n"
                   "PU). Three experiments on built-in data, beside exact and simple methods where there are any.</p>\n");
     page_table(file);
-    page_ar(file, &ar);
-    page_cs(file, &cs);
-    page_rate(file, &rate);
-    page_cost(file, &cost, &errors);
+    if (done > 0) page_ar(file, &ar);
+    if (done > 1) page_cs(file, &cs);
+    if (done > 2) page_rate(file, &rate);
+    if (done > 3) page_cost(file, &cost, &errors);
+    if (fit_interrupted) fprintf(file, "<p>Interrupted: the rest is missing.</p>\n");
     fprintf(file, "<p class=\"soft\"><small>pu %s, %s precision, device of PU: %s, seed %ld, %.0f&nbsp;s.</small></p>\n</html>\n", pu_version(),
             sizeof(pu_real) == sizeof(float) ? "single" : "double", device_name, flags.seed, all);
     file_close(file, path);
@@ -699,5 +712,5 @@ int main(int argc, char **argv)
     }
     series_free(&ar.s), scene_free(&cs.s), free(cs.mean), ratings_free(&rate.r);
     device_close();
-    return 0;
+    return fit_code();
 }

@@ -60,6 +60,7 @@ int main(int argc, char **argv)
     options_read(argc, argv, "gradient_error",
                  "Error of the output and of the network gradient after I steps of four solvers.",
                  (int)(sizeof list / sizeof *list), list);
+    fit_listen();
     file_ready(path), file_ready(json_path);
     device_open();
 
@@ -68,6 +69,8 @@ int main(int argc, char **argv)
     problem_open(&p, dim, dim, 2, (uint64_t)seed);
     convergence_measure(&c, &p, samples, seed);
     problem_close(&p);
+    if (fit_interrupted)
+        fprintf(stderr, "gradient_error: interrupted after %d of %d curves; what follows is what there is\n", c.curves, CONVERGENCE_CURVES);
     if (!quiet) {
         printf("relative error against the Monte Carlo gradient with the same probes; D = %ld, K = %ld\n\n", dim, samples);
         convergence_print(&c, 1);
@@ -83,6 +86,7 @@ int main(int argc, char **argv)
     json_number(&j, "seconds", seconds() - start);
     json_number(&j, "peak_mb", peak_mb());
     json_text(&j, "status", pu_status_name(PU_OK)); /* the program ends where a call fails */
+    json_text(&j, "stopped", pu_fit_stop_text(fit_interrupted ? PU_FIT_CALLBACK : PU_FIT_STEPS));
     write_json(&c, &j);
     json_close(&j);
     if (path) {
@@ -92,5 +96,5 @@ int main(int argc, char **argv)
         if (!quiet) printf("\npicture: %s\n", path);
     }
     device_close();
-    return 0;
+    return fit_code();
 }

@@ -143,7 +143,8 @@ int main(int argc, char **argv)
         if (!has_se) printf("  no standard errors: the fit has not converged (more --steps?)\n");
         if (report.stop == PU_FIT_BOUNDARY) printf("  %s is at its boundary, and has no standard error\n", report.boundary_name);
         printf("\n  NLL per series %.6f", nll);
-        if (nll_se > 0) printf(" +- %.2g from probes, exactly %.6f", nll_se, nll_exact);
+        if (nll_se > 0) printf(" +- %.2g from %s", nll_se, report.last.served[PU_ITERATIVE] ? "probes" : "rounding");
+        if (nll_se > 0 && report.last.served[PU_ITERATIVE]) printf(", exactly %.6f", nll_exact);
         if (!s.data) printf("\n  NRMSE: phi %.2f %%, kappa %.2f %%, lambda %.2f %%", error[0], error[1], error[2]);
         printf("\n");
         series_print(&s);

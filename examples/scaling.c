@@ -26,23 +26,24 @@ typedef struct {
 
 static fit_flags flags;
 
-/* Best seconds of the gradient, and its workspace. */
+/* Best seconds of the gradient, and its workspace. After Ctrl-C this size does not count. */
 static void measure(const pu_lgm *model, const pu_data *data, const pu_options *o, const pu_gradient_result *out, double x, sweep *s)
 {
     pu_workspace ws = {0};
     pu_report report;
     double best = 1e30, spent = 0;
     int run;
-    for (run = 0; run < 20 && (run < 2 || spent < 0.3); run++) {
+    for (run = 0; run < 20 && (run < 2 || spent < 0.3) && !fit_interrupted; run++) {
         const double start = seconds();
         need(pu_gradient(model, data, o, &ws, out, &report), &report);
         spent += seconds() - start;
         if (run > 0 && seconds() - start < best) best = seconds() - start;
     }
+    pu_workspace_free(&ws);
+    if (fit_interrupted) return;
     s->x[s->sizes] = x, s->seconds[s->sizes] = best, s->mb[s->sizes] = (double)report.bytes / 1048576;
     s->sizes++;
     snprintf(s->plan, sizeof s->plan, "%s", report.plan);
-    pu_workspace_free(&ws);
     if (!flags.quiet && isatty(2)) fprintf(stderr, "\r  %s, size %g: %.4g s\033[K\r", s->name, x, best);
 }
 
@@ -54,17 +55,17 @@ static double slope(const sweep *s, const double *y)
         const double u = log(s->x[i]), v = log(y[i]);
         n++, sx += u, sy += v, sxx += u * u, sxy += u * v;
     }
-    return n > 1 ? (n * sxy - sx * sy) / (n * sxx - sx * sx) : 0;
+    return n > 1 ? (n * sxy - sx * sy) / (n * sxx - sx * sx) : (double)NAN; /* interrupted */
 }
 
 static void report_sweep(const sweep *s, json *out)
 {
     char key[80];
     int i;
-    if (!flags.quiet) {
+    if (!flags.quiet && s->sizes > 0) {
         printf("%s: %s\n", s->name, s->plan);
         for (i = 0; i < s->sizes; i++) printf("  %10g  %12.6f s  %10.2f MB\n", s->x[i], s->seconds[i], s->mb[i]);
-        printf("  exponents: time %.2f (theory %.1f), memory %.2f\n", slope(s, s->seconds), s->theory, slope(s, s->mb));
+        if (s->sizes > 1) printf("  exponents: time %.2f (theory %.1f), memory %.2f\n", slope(s, s->seconds), s->theory, slope(s, s->mb));
     }
     snprintf(key, sizeof key, "%s: time", s->name);
     json_number(out, key, slope(s, s->seconds));
@@ -82,7 +83,7 @@ static void series(pu_int most, int exact, json *out)
     fit_flags_gradient(&flags, &o);
     if (exact) o.kind = PU_EXACT, o.engine = PU_BANDED;
     else o.engine = PU_ITERATIVE;
-    for (n = 1000; n <= most && s.sizes < SIZES; n = (pu_int)(3.1623 * (double)n + 0.5)) {
+    for (n = 1000; n <= most && s.sizes < SIZES && !fit_interrupted; n = (pu_int)(3.1623 * (double)n + 0.5)) {
         pu_real *y = need_reals(n), *psi = need_reals(n), *grad_psi = need_reals(n), grad[6];
         pu_ar ar;
         pu_op Gamma, Phi = pu_op_identity(n);
@@ -110,7 +111,7 @@ static void sensing(pu_int most, json *out)
     s.name = "Fourier sensing, iterative, pixels";
     fit_flags_gradient(&flags, &o);
     o.engine = PU_ITERATIVE;
-    for (side = 32; side <= most && s.sizes < SIZES; side *= 2) {
+    for (side = 32; side <= most && s.sizes < SIZES && !fit_interrupted; side *= 2) {
         const pu_int D = side * side;
         pu_real *y = need_reals(2 * D), *psi = need_reals(2 * D), *alpha = need_reals(D), *grad = need_reals(D);
         pu_fourier f;
@@ -152,7 +153,7 @@ static void factors(int grow_users, pu_int most, int exact, json *out)
     o.engine = PU_ITERATIVE;
     if (o.kind == PU_NETWORK) o.kind = PU_OUTPUT;
     if (exact) o.kind = PU_EXACT, o.engine = PU_DUAL;
-    for (size = grow_users ? 100 : 50; size <= most && s.sizes < SIZES; size = (pu_int)(2.1544 * (double)size + 0.5)) {
+    for (size = grow_users ? 100 : 50; size <= most && s.sizes < SIZES && !fit_interrupted; size = (pu_int)(2.1544 * (double)size + 0.5)) {
         const pu_int D = grow_users ? 50 : size, N = grow_users ? size : 50;
         pu_real *phi = need_reals(films * D), *grad = need_reals(films * D), *psi = need_reals(films),
                 *y = need_reals(N * ratings);
@@ -207,6 +208,7 @@ int main(int argc, char **argv)
     options_read(argc, argv, "scaling", "Time and memory of a gradient against the size of the problem.", count, list);
     if (flags.gradient == 0) fail(2, "--gradient exact", "is measured in any case; this chooses the iterative one");
     device_open();
+    fit_listen();
     out = json_open(flags.json);
     json_text(&out, "engine", "iterative and exact");
     json_text(&out, "device", device_name);
@@ -227,7 +229,9 @@ int main(int argc, char **argv)
     json_number(&out, "seconds", seconds() - start);
     json_number(&out, "peak_mb", peak_mb());
     json_text(&out, "status", "PU_OK");
+    json_text(&out, "stopped", pu_fit_stop_text(fit_interrupted ? PU_FIT_CALLBACK : PU_FIT_STEPS));
     json_close(&out);
     device_close();
-    return 0;
+    if (fit_interrupted) fprintf(stderr, "scaling: interrupted; the last sizes and sweeps are missing\n");
+    return fit_code();
 }

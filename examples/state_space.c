@@ -121,7 +121,7 @@ int main(int argc, char **argv)
         printf("\n\n  spectral radius %.4f, sigma2 %.5g%s\n", radius_of(m), exp((double)theta[at_noise]),
                s.data ? "" : states == 1 ? " (truth 0.9, 0.25)" : " (truth 0.97, 0.25)");
         printf("  NLL per series %.6f", nll);
-        if (nll_se > 0) printf(" +- %.2g from probes", nll_se);
+        if (nll_se > 0) printf(" +- %.2g from %s", nll_se, report.last.served[PU_ITERATIVE] ? "probes" : "rounding");
         if (!s.data) printf(" (at the truth %.6f)", nll_truth);
         printf("\n");
         series_print(&s);

@@ -15,18 +15,24 @@
 LEFT_OUT=(
     'unit/*.float_asan              float under AddressSanitizer and UBSan; double has the same loops'
     'golden/float_asan              float under AddressSanitizer and UBSan; double has the same loops'
-    'unit/@(backend|random|gradient|fit|threads|op_ar|errors|standard_errors|tuning).double_asan  slow topics under sanitizers'
+    'unit/@(backend|random|gradient|fit|threads|op_ar|op_fourier).double_asan  slow topics under sanitizers'
+    'unit/@(standard_errors|tuning|series|wide_starts|checkpoint|differential).double_asan  slow topics under sanitizers'
+    'unit/differential.@(double|float)  100,000 random models; 20,000 of them are there'
+    'unit/series.float              starts of AR(5) in float, thousands of gradients each; one is there'
     '*/@(*.|)float_native           the widest vectors in float; double has them'
+    'unit/@(op_ar|op_fourier|random).double_native  topics that compile pu.h themselves, with all optimisations'
     'unit/threads.races             ThreadSanitizer on OpenMP'
     'unit/*.nulls                   null pointers under the UBSan of clang'
+    'machines/*                     programs of i386 and s390x, with compilers for these'
     'compile/@(gcc|clang).c1?       C11 and C17; C99 is there'
+    'compile/@(gcc.c99|g++.c++11)   all of double, float, plain, OpenMP and static together; half of it is there'
     'compile/@(g++.c++17|clang++.c++11)  the other C++ standard; each compiler has one'
     'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
     'programs/user_ops              instructions of operators that users write, counted by valgrind'
     'compile/examples.alone         each example with an implementation of its own'
     'cuda/*_?san                    CUDA kernels under sanitizers'
     'cuda/@(device|kernels).*([!_]) CUDA kernels at all sizes; small ones are there'
-    'cuda/golden.double             golden cases on the CUDA engine in double; float is there'
+    'cuda/golden.@(double|float)    golden cases on the CUDA engine; one of each kind is there in float'
     'cuda/examples.@(ratings|compressed_sensing)  examples on the CUDA engine; one is there'
 )
 
@@ -75,6 +81,17 @@ add()
     fi
 }
 
+# add_with VARIANTS NAME FUNCTION ARGS...: the same for a job that needs the objects of the library in these variants
+add_with()
+{
+    local variant variants
+    read -ra variants <<<"$1"
+    shift
+    add "$@"
+    [[ $ADDED ]] || return 0
+    for variant in "${variants[@]}"; do NEED_OBJECT[$variant]=1; done
+}
+
 # ---------------------------------------------------------------------------------------------- what jobs share
 
 job_missing() { echo "missing: $1"; echo "0 passed, 1 failed"; }
@@ -99,8 +116,9 @@ limited()
 
 # ---------------------------------------------------------------------------------------------- unit tests, golden cases
 
-# variant_flags VARIANT [O]: sets FLAGS and LINK for one of double, float, and these with _asan (optimised at level O, usually
-# 1), _libs (FFTW, CBLAS) or _native (the widest vectors of this machine, fused multiply-adds)
+# variant_flags VARIANT [O]: sets FLAGS and LINK for one of double, float, and these with _asan, _libs (FFTW, CBLAS) or
+# _native (the widest vectors of this machine, fused multiply-adds). O: level of optimisation, for all but _native; it is 0
+# for programs that compile pu.h themselves, most of whose time would be the compiler's
 variant_flags()
 {
     FLAGS=(-std=c99 -I. -Itests -isystem build/include "${STRICT[@]}")
@@ -117,7 +135,7 @@ variant_flags()
             FLAGS+=("${OMP[@]}" -O3 "${NATIVE[@]}" -ffp-contract=fast -fno-math-errno)
             ;;
         *)
-            FLAGS+=("${OMP[@]}" -O2)
+            FLAGS+=("${OMP[@]}" "-O${2:-2}")
             ;;
     esac
     case $1 in float*) FLAGS+=(-DPU_FLOAT) ;; esac
@@ -142,7 +160,7 @@ job_program()   # VARIANT SOURCE OUTPUT ARGS...: builds a test program and runs 
     shift 3
     inputs=("$source")
     if brings_own_pu "$source"; then
-        variant_flags "$variant" 0      # most of the time would be the compiler's
+        variant_flags "$variant" 0
     else
         variant_flags "$variant"
         inputs+=("build/obj/pu.$variant.o")
@@ -151,6 +169,13 @@ job_program()   # VARIANT SOURCE OUTPUT ARGS...: builds a test program and runs 
     export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
     export OPENBLAS_NUM_THREADS=1
     limited "$output" "$@"
+}
+
+# The same with PU_TEST_SMALL in the environment, for programs that know it: fewer cases.
+job_part()
+{
+    export PU_TEST_SMALL=1
+    job_program "$@"
 }
 
 # add_program NAME SOURCE OUTPUT VARIANT ARGS...
@@ -162,8 +187,11 @@ add_program()
         add "$name" job_skip 1 "the compiler has no sanitizers"
         return 0
     fi
-    add "$name" job_program "$variant" "$source" "$output" "$@"
-    if [[ $ADDED ]] && ! brings_own_pu "$source"; then NEED_OBJECT[$variant]=1; fi
+    if brings_own_pu "$source"; then
+        add "$name" job_program "$variant" "$source" "$output" "$@"
+    else
+        add_with "$variant" "$name" job_program "$variant" "$source" "$output" "$@"
+    fi
 }
 
 add_unit()
@@ -177,6 +205,10 @@ add_unit()
         for variant in double float double_asan float_asan; do
             add_program "unit/$topic.$variant" "$source" "build/tests/$topic.$variant" $variant
         done
+    done
+    for topic in differential.double differential.float series.float; do
+        variant=${topic#*.}
+        add_with "$variant" "unit/${topic}_part" job_part "$variant" "tests/test_${topic%.*}.c" "build/tests/$topic"
     done
     [[ $found ]] || add unit job_missing "tests/test_*.c"
 }
@@ -200,7 +232,7 @@ add_native()
 {
     local variant topic
     for variant in double_native float_native; do
-        for topic in backend operators op_ar op_fourier gradient threads; do
+        for topic in backend operators op_ar op_fourier random gradient threads; do
             add_program "unit/$topic.$variant" "tests/test_$topic.c" "build/tests/$topic.$variant" $variant
         done
         add_program "golden/$variant" tests/golden.c "build/golden_$variant" $variant tests/golden/*.txt
@@ -253,18 +285,90 @@ job_nulls()     # TOPIC
     limited "build/tests/$1.nulls"
 }
 
+# Machines unlike this one: numbers computed in a wider type than their own (FLT_EVAL_METHOD: x87 in C99, floats of s390x),
+# sizes of 32 bits, the other order of bytes. Their compilers are used where they are; nothing is installed for this.
+# machine_compiler MACHINE: sets MACHINE_CC and MACHINE_RUN, which runs a program; MACHINE_LACKS says what is not there.
+machine_compiler()
+{
+    local program=$'#include <errno.h>\nint main(void) { return errno; }\n'      # a gcc with -m32 may lack headers
+    MACHINE_LACKS=
+    MACHINE_RUN=()
+    case $1 in
+        i386)
+            MACHINE_CC=(i686-linux-gnu-gcc -static)
+            if ! have "${MACHINE_CC[0]}"; then MACHINE_CC=(gcc -m32); fi
+            MACHINE_CC+=(-mfpmath=387)
+            if ! have "${MACHINE_CC[0]}" || ! probe_program "$program" "${MACHINE_CC[@]}" -x c -; then
+                MACHINE_LACKS="neither i686-linux-gnu-gcc nor a gcc with -m32 (gcc-multilib)"
+            fi
+            ;;
+        s390x)
+            MACHINE_CC=(s390x-linux-gnu-gcc -static)
+            MACHINE_RUN=(qemu-s390x-static)
+            if ! have "${MACHINE_RUN[0]}"; then MACHINE_RUN=(qemu-s390x); fi
+            if ! have "${MACHINE_CC[0]}" || ! probe_program "$program" "${MACHINE_CC[@]}" -x c -; then
+                MACHINE_LACKS=s390x-linux-gnu-gcc
+            fi
+            if ! have "${MACHINE_RUN[0]}"; then MACHINE_LACKS+="${MACHINE_LACKS:+, }qemu-s390x (qemu-user-static)"; fi
+            ;;
+    esac
+}
+
+# machine_program SOURCE OUTPUT FLAGS... -- ARGS...: builds a test program with MACHINE_CC and runs it
+machine_program()
+{
+    local source=$1 output=$2 flags=()
+    shift 2
+    while [[ $1 != -- ]]; do flags+=("$1"); shift; done
+    shift
+    "${MACHINE_CC[@]}" "${flags[@]}" -I. -Itests -isystem build/include "$source" -o "$output" -lm &&
+        limited "${MACHINE_RUN[@]}" "$output" "$@"
+}
+
+# What another machine changes. A program counts as one check.
+job_machine()   # MACHINE PRECISION.TOPIC...
+{
+    local machine=$1 base=build/tests/$1 name precision source flags args
+    machine_compiler "$machine"
+    shift
+    [[ ! $MACHINE_LACKS ]] || { job_skip $# "not there: $MACHINE_LACKS"; return; }
+    for name in "$@"; do
+        precision=${name%%.*}
+        source=tests/test_${name#*.}.c
+        args=()
+        if [[ $name == *.golden ]]; then
+            source=tests/golden.c
+            args=(tests/golden/*.txt)
+        fi
+        flags=(-std=c99 -O1)
+        if [[ $precision == float ]]; then flags+=(-DPU_FLOAT); fi
+        if ! brings_own_pu "$source"; then
+            if [[ ! -f $base.$precision.o ]]; then
+                "${MACHINE_CC[@]}" "${flags[@]}" -I. -c tests/compile/impl.c -o "$base.$precision.o" || return
+            fi
+            flags+=("$base.$precision.o")
+        fi
+        check "$name" machine_program "$source" "$base.$name" "${flags[@]}" -- "${args[@]}"
+    done
+    end_of_checks
+}
+
 # ---------------------------------------------------------------------------------------------- compiling
 
 # One job per compiler and standard: {double, float} x {plain, OpenMP} x {implementation, static, declarations}.
-# No output is kept. clang only checks; gcc compiles, because it does not find unused functions otherwise.
-job_matrix()    # COMPILER LANGUAGE STANDARD
+# No output is kept. clang only checks; gcc compiles, because it does not find unused functions otherwise. As a part, the two
+# implementations take turns: each has double and float, plain and OpenMP, once.
+job_matrix()    # COMPILER LANGUAGE STANDARD [part]
 {
-    local compiler=$1 language=$2 standard=$3 unit precision openmp has_openmp='' flags common
+    local compiler=$1 language=$2 standard=$3 part=${4:-} unit precision openmp has_openmp='' flags common
     have "$compiler" || { job_skip 12 "no $compiler"; return; }
     if probe "$compiler" -fopenmp; then has_openmp=1; fi
     common=(-x "$language" "-std=$standard" -I. "${STRICT[@]}" "${EXTRA_FLAGS[@]}")
     if [[ $compiler == clang* ]]; then common+=(-fsyntax-only); else common+=(-O0 -S -o /dev/null); fi
     for precision in double float; do for openmp in plain openmp; do for unit in impl static decl; do
+        case $part.$unit.$precision.$openmp in
+            part.impl.double.openmp | part.impl.float.plain | part.static.double.plain | part.static.float.openmp) continue ;;
+        esac
         flags=("${common[@]}")
         if [[ $precision == float ]]; then flags+=(-DPU_FLOAT); fi
         if [[ $openmp == openmp ]]; then flags+=(-fopenmp); fi
@@ -448,6 +552,8 @@ add_compile()
     for compiler in g++ clang++; do for standard in c++11 c++17; do
         add "compile/$compiler.$standard" job_matrix $compiler c++ $standard
     done; done
+    add compile/gcc.c99_part job_matrix gcc c c99 part
+    add compile/g++.c++11_part job_matrix g++ c++ c++11 part
     add compile/switches_part job_switches c part
     add compile/switches.c job_switches c
     add compile/switches.c++ job_switches c++
@@ -502,8 +608,9 @@ job_link_precisions()
 # A float user with a double implementation must fail to link, not at run time.
 job_link_mismatch()
 {
-    link_object mismatch.main.o decl.c -DPU_FLOAT && link_object mismatch.impl.o impl.c || return
-    if "${CC_CMD[@]}" build/link/mismatch.{main,impl}.o -o build/link/mismatch -lm 2>build/link/mismatch.txt; then
+    link_object mismatch.o decl.c -DPU_FLOAT || return
+    if "${CC_CMD[@]}" "${OMP[@]}" build/link/mismatch.o build/obj/pu.double.o -o build/link/mismatch -lm \
+        2>build/link/mismatch.txt; then
         echo "a float user linked with a double implementation"
         return 1
     fi
@@ -523,13 +630,15 @@ job_link_static()
 
 # Exported names: pu_ in a double build, puf_ in a float build; with PU_STATIC none but the test's own pu_test_static.
 # Weak symbols of a C++ build are inline functions of the C++ library and not ours.
-job_link_symbols()      # NAME SOURCE EXPECTED FLAGS...
+job_link_symbols()      # SOURCE, or an object that is there; EXPECTED
 {
-    local object=symbols.$1.o source=$2 expected=$3 bad all
-    shift 3
-    if [[ $source == *.cpp ]] && ! have g++; then job_skip 1 "no g++"; return; fi
-    link_object "$object" "$source" "$@" || return
-    all=$(nm -g --defined-only "build/link/$object" | awk '$2 !~ /^[WVu]$/ { print $3 }')
+    local object=$1 expected=$2 bad all
+    if [[ $1 == *.cpp ]] && ! have g++; then job_skip 1 "no g++"; return; fi
+    if [[ $1 != *.o ]]; then
+        object=build/link/symbols.$1.o
+        link_object "symbols.$1.o" "$1" || return
+    fi
+    all=$(nm -g --defined-only "$object" | awk '$2 !~ /^[WVu]$/ { print $3 }')
     bad=$(grep -vE "$expected" <<<"$all" || true)
     if [[ -z $all ]]; then echo "no symbol is exported at all"; return 1; fi
     if [[ $bad ]]; then printf 'these names should not be exported:\n%s\n' "$bad"; return 1; fi
@@ -591,12 +700,12 @@ add_link()
     add link/users.double job_link_users double
     add link/users.float job_link_users float -DPU_FLOAT
     add link/precisions job_link_precisions
-    add link/mismatch job_link_mismatch
+    add_with "double" link/mismatch job_link_mismatch
     add link/static job_link_static
-    add link/symbols.double job_link_symbols double impl.c '^pu_'
-    add link/symbols.float job_link_symbols float impl.c '^puf_' -DPU_FLOAT
-    add link/symbols.static job_link_symbols static static.c '^pu_test_static$'
-    add link/symbols.c++ job_link_symbols c++ impl.cpp '^pu_'
+    add_with "double" link/symbols.double job_link_symbols build/obj/pu.double.o '^pu_'
+    add_with "float" link/symbols.float job_link_symbols build/obj/pu.float.o '^puf_'
+    add link/symbols.static job_link_symbols static.c '^pu_test_static$'
+    add link/symbols.c++ job_link_symbols impl.cpp '^pu_'
     add link/pkgconfig job_pkgconfig
     add link/cmake job_cmake
 }
@@ -633,10 +742,18 @@ job_user_ops()
     ((f == 0))
 }
 
+# example_program NAME OUTPUT: an example, with the object of the library that the unit tests have
+example_program()
+{
+    local source=examples/$1.c precision=double
+    if grep -qE '^[[:space:]]*#[[:space:]]*define[[:space:]]+PU_FLOAT' "$source"; then precision=float; fi
+    "${STRICT_C[@]}" -O1 "${OMP[@]}" -DPU_IMPLEMENTATION_ONCE "$source" "build/obj/pu.$precision.o" -o "$2" -lm
+}
+
 # A program killed at random moments and resumed ends with the results of one that ran through.
 job_kill_resume()
 {
-    "${STRICT_C[@]}" -O1 "${OMP[@]}" examples/ratings.c -o build/tests/ratings -lm || return
+    example_program ratings build/tests/ratings || return
     limited tests/kill_resume.sh build/tests/ratings
 }
 
@@ -645,11 +762,14 @@ job_manners()
 {
     local program
     mkdir -p build/tests/manners
-    for program in first noisy_ar ratings; do
-        "${STRICT_C[@]}" -O1 "${OMP[@]}" "examples/$program.c" -o "build/tests/manners/$program" -lm || return
+    for program in first noisy_ar ratings demo scaling gradient_error; do
+        example_program $program "build/tests/manners/$program" || return
     done
     limited tests/manners.sh build/tests/manners
 }
+
+# What the documents show as C compiles, runs and prints what they say; what they name is there.
+job_snippets() { limited tests/snippets.sh build/tests/snippets "${STRICT_C[@]}" -O0; }
 
 # refused_option WORDS...: refused beside --data, with code 2 and a message that names the option
 refused_option()
@@ -673,7 +793,7 @@ refused_device()
 job_refusals()
 {
     local option words
-    "${STRICT_C[@]}" -O0 "${OMP[@]}" examples/noisy_ar.c -o build/tests/noisy_ar -lm || return
+    example_program noisy_ar build/tests/noisy_ar || return
     printf 'y\n1\n2\n3\n' >build/tests/refusals.csv
     for option in "--length 10" "--series=2" "--missing 0.5" "--device tpu"; do
         read -ra words <<<"$option"
@@ -681,6 +801,15 @@ job_refusals()
     done
     check "refused without a device" refused_device build/tests/noisy_ar --length 10
     end_of_checks
+}
+
+add_programs()
+{
+    add_with "double float" programs/manners job_manners
+    add_with "double float" programs/kill_resume job_kill_resume
+    add_with "double float" programs/refusals job_refusals
+    add programs/user_ops job_user_ops
+    add programs/snippets job_snippets
 }
 
 # ---------------------------------------------------------------------------------------------- how it is written
@@ -731,7 +860,7 @@ test_summary()
 
 cmd_test()
 {
-    local variant programs topic
+    local variant programs others topic
     if [[ ${TEST_FULL:-} ]]; then MODE=all; fi
     case ${1:-} in
         all | rest)
@@ -758,11 +887,16 @@ cmd_test()
     rm -rf build/log build/tests build/obj build/link
     mkdir -p build/log build/tests build/obj build/link
 
-    # Programs need greatest.h and, most of them, the shared object; got only when a program is wanted.
+    # Test programs need greatest.h and, most of them, the shared object; got only when a program is wanted.
     declare -gA NEED_OBJECT=() NEED_ENGINE=() OMITTED=()
+    add_programs
+    others=("${QUEUE[@]}")
+    QUEUE=()
     add_cuda
     add unit/threads.races job_races threads
     for topic in engines badinput; do add "unit/$topic.nulls" job_nulls $topic; done
+    add machines/i386 job_machine i386 {double,float}.{badinput,operators,fit,golden} float.{memory,predict}
+    add machines/s390x job_machine s390x float.{badinput,checkpoint,op_sparse,user_ops,golden}
     add_unit
     add_golden
     add_native
@@ -773,6 +907,10 @@ cmd_test()
         say "0 passed, 1 failed"
         exit 1
     fi
+    add_link
+    programs=("${others[@]}" "${programs[@]}")
+    others=("${QUEUE[@]}")
+    QUEUE=()
     # What takes longest comes first, here as in the other queues: then no core waits for another at the end.
     for variant in {float,double}_{asan,native} float double {float,double}_libs; do
         if [[ ${NEED_OBJECT[$variant]:-} ]]; then queue "object/$variant" job_object "$variant"; fi
@@ -788,11 +926,7 @@ cmd_test()
 
     QUEUE=("${programs[@]}")
     add_compile
-    add_link
-    add programs/kill_resume job_kill_resume
-    add programs/manners job_manners
-    add programs/user_ops job_user_ops
-    add programs/refusals job_refusals
+    QUEUE+=("${others[@]}")
     add lint job_lint
     add lint.shell job_shell
     run_queue

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, ratings) behave: output that cannot be written
-# is an error; Ctrl-C ends the step, keeps the checkpoint and prints what there is; off a terminal there are lines of progress;
-# what is left out is told; messages about a file say what to try.
+# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, ratings, demo, scaling, gradient_error) behave:
+# output that cannot be written is an error; Ctrl-C ends the step, keeps the checkpoint and prints what there is; off a terminal
+# there are lines of progress; what is left out is told; messages about a file say what to try.
 set -uo pipefail
 set -m # so that a program in the background can be interrupted
 programs=$(realpath "$1")
@@ -116,6 +116,40 @@ verdict "results of what there is" $?
 says "taken up" 0 "test RMSE" "${fit[@]}" --resume state --keep-every 1 --json resumed.json
 diff <(results whole.json) <(results resumed.json)
 verdict "an interrupted fit ends as the whole one" $?
+
+# interrupted FILE COMMAND...: the program, which listens from when FILE is there, is interrupted after that, by a later moment
+# at every attempt. It must end with 130 and say so; out, err
+interrupted()
+{
+    local file=$1 pid wait delay
+    shift
+    for delay in 0.1 0.5; do
+        rm -f "$file"
+        "$@" >out 2>err &
+        pid=$!
+        for ((wait = 0; wait < 500; wait++)); do
+            [[ -f $file ]] && break
+            sleep 0.01
+        done
+        sleep $delay
+        kill -INT $pid 2>/dev/null
+        code=0
+        wait $pid || code=$?
+        [[ $code == 130 ]] && grep -q "interrupted" err || return 1
+    done
+}
+
+# What they measure takes minutes, so that none of them is at its end when it is interrupted.
+interrupted part.json "$programs/scaling" --length 30000000 --json part.json &&
+    grep -q '"stopped": "stopped by the caller"' part.json && grep -q '^K = ' out
+verdict "Ctrl-C: scaling" $?
+interrupted part.json "$programs/gradient_error" --dim 1000 --json part.json --svg part.svg &&
+    grep -q '"PCG_network_rate": null' part.json && grep -q '"stopped": "stopped by the caller"' part.json &&
+    grep -qE '^ +41 .* - ' out && grep -q '</svg>' part.svg
+verdict "Ctrl-C: gradient_error" $?
+interrupted part/report.html "$programs/demo" --out part --json part.json &&
+    grep -q '"stopped": "stopped by the caller"' part.json && grep -q 'Interrupted: the rest is missing' part/report.html
+verdict "Ctrl-C: demo" $?
 
 echo "$passed passed, $failed failed"
 ((failed == 0 && passed > 0))

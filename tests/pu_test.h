@@ -34,6 +34,18 @@
 
 #include <greatest.h>
 
+/* 1 where AddressSanitizer slows everything down: loops over many cases take fewer. */
+#if defined(__SANITIZE_ADDRESS__)
+#define PU_TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PU_TEST_SANITIZED 1
+#endif
+#endif
+#ifndef PU_TEST_SANITIZED
+#define PU_TEST_SANITIZED 0
+#endif
+
 #if defined(__GNUC__)
 #define PU_TEST_FN __attribute__((unused)) static
 #else

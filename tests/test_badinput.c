@@ -362,7 +362,8 @@ SPOIL(phi_negative_params, s->Phi.params = -1)
 SPOIL(gamma_negative_work, s->Gamma.work = -1)
 SPOIL(phi_negative_work, s->Phi.work = -1)
 SPOIL(gamma_negative_noise, s->Gamma.noise = -1)
-SPOIL(k_overflows, s->options.samples = PTRDIFF_MAX / 2)
+SPOIL(k_overflows, s->options.samples = PTRDIFF_MAX)
+SPOIL(k_plus_1_overflows, s->options.samples = INT32_MAX) /* a pu_int of 32 bits has no K + 1 */
 SPOIL(i_overflows, s->options.solve.iterations = PTRDIFF_MAX / 2)
 
 /* ---- spoilers: one number of an array -------------------------------------------------------- */
@@ -659,6 +660,7 @@ static const row rows[] = {
     {"Phi work < 0", phi_negative_work, SHAPES, PU_E_ARGUMENT, "Phi.work", NOWHERE},
     {"Gamma noise < 0", gamma_negative_noise, SHAPES, PU_E_ARGUMENT, "Gamma.noise", NOWHERE},
     {"K overflows", k_overflows, OPTIONS, PU_E_OVERFLOW, "options.samples", NOWHERE},
+    {"K + 1 overflows", k_plus_1_overflows, OPTIONS, PU_E_OVERFLOW, "options.samples", NOWHERE},
     {"I overflows", i_overflows, OPTIONS, PU_E_OVERFLOW, "options.solve.iterations", NOWHERE},
 
     /* numbers of the model */

@@ -682,7 +682,8 @@ TEST structured_operators_pass(void)
     static const op_case cases[] = {
         {"csr 7 x 5", CSR, 7, 5, 0},        {"csr 40 x 23", CSR, 40, 23, 0},  {"low rank 6, 2", LOW_RANK, 6, 2, 0},
         {"low rank 33, 5", LOW_RANK, 33, 5, 0}, {"toeplitz 9", TOEPLITZ, 9, 0, 0}, {"toeplitz 70", TOEPLITZ, 70, 0, 0},
-        {"circulant 8", CIRCULANT, 8, 0, 0}, {"circulant 75", CIRCULANT, 75, 0, 0}};
+        {"circulant 8", CIRCULANT, 8, 0, 0}, {"circulant 75", CIRCULANT, 75, 0, 0},
+        {"circulant 1", CIRCULANT, 1, 0, 0}, {"circulant 2", CIRCULANT, 2, 0, 0}, {"circulant 3", CIRCULANT, 3, 0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         CHECK_CALL(fixture_passes(build(&cases[i]), is_prior(&cases[i]) ? PU_ROLE_PRIOR : PU_ROLE_MAP));
     }
@@ -780,6 +781,32 @@ TEST series_operators_pass(void)
         tc_set_case("readout");
         op = pu_op_readout(9, 2, theta);
         CHECK_CALL(passes(&op, PU_ROLE_MAP, theta, NULL, NULL));
+    }
+    PASS();
+}
+
+/* Numbers far from 1 are no mistake: bands were tried on top of ones, and log det's gradient was compared with its own
+   size alone, though that in A is what is left of terms that cancel. */
+TEST scale_is_no_mistake(double scale)
+{
+    pu_real d[3] = {(pu_real)scale, (pu_real)(2 * scale), (pu_real)(3 * scale)};
+    pu_real partial[3] = {PU_R(0.6), PU_R(-0.4), (pu_real)scale};
+    pu_op op = pu_op_diagonal(3, d);
+    tc_set_case("diagonal times %g", scale);
+    CHECK_CALL(passes(&op, PU_ROLE_PRIOR, d, NULL, NULL));
+    tc_set_case("AR, kappa %g", scale);
+    if (pu_ar_set(&ar, 10, 2, partial, partial[2], NULL)) exit(2);
+    op = pu_op_ar(&ar);
+    CHECK_CALL(passes(&op, PU_ROLE_PRIOR, partial, set_ar, NULL));
+    for (int start = 0; start < 3; start++) {
+        pu_real theta[12] = {PU_R(0.6), PU_R(0.1), PU_R(-0.2), PU_R(0.7), 1, PU_R(0.3), PU_R(0.3), 2, 2, PU_R(0.5),
+                             PU_R(0.5), 3};
+        for (int i = 4; i < 12; i++) theta[i] = (pu_real)((double)theta[i] * scale);
+        tc_set_case("state space, start %d, Q and P0 times %g", start, scale);
+        if (pu_ssm_set(&ssm, 6, 2, theta, theta + 4, (pu_ssm_start)start, start == PU_SSM_GIVEN ? theta + 8 : NULL, NULL))
+            exit(2);
+        op = pu_op_ssm(&ssm);
+        CHECK_CALL(passes(&op, PU_ROLE_PRIOR, theta, set_ssm, NULL));
     }
     PASS();
 }
@@ -1036,6 +1063,36 @@ TEST a_theta_that_is_refused_is_refused(void)
     PASS();
 }
 
+/* Where rounding takes the digits of the likelihood its differences say nothing about grad: it is left out, and neither status
+   nor text look as if it had been compared. */
+TEST a_likelihood_without_digits_is_no_yardstick(void)
+{
+    const double tiny = PU_TEST_PICK(1e-6, 1e-3);
+    pu_real a[9], *y = tc_normal(13, 12), theta[2] = {0, (pu_real)PU_TEST_PICK(27, 12)};
+    pu_op design = pu_op_dense(3, 3, a);
+    pu_data data = pu_data_full(4, 3, y);
+    pu_check_report report;
+    pu_model model;
+    char text[400];
+    tc_set_case("columns that hardly differ");
+    memset(&model, 0, sizeof model);
+    model.memory = tc_workspace();
+    for (int i = 0; i < 9; i++) a[i] = (pu_real)(1 + tiny * (i * i % 7));
+    TC_STATUS(pu_model_regression(&model, &design, NULL), PU_OK);
+    TC_STATUS(pu_model_check(&model, theta, &data, NULL, &report), PU_INEXACT);
+    pu_check_explain(&report, 1, full_text, sizeof full_text);
+    GREATEST_ASSERTm(say_full(), report.wrong == 0 && report.count == 41);
+    GREATEST_ASSERTm(say_full(), strstr(full_text, "model.grad: ok, ") && strstr(full_text, "try another theta"));
+    TC_ASSERT(strstr(find(&report, "model", "grad")->left_out, "PU_INEXACT") != NULL);
+    pu_check_explain(&report, 0, text, sizeof text);
+    TC_ASSERT(strstr(text, "not compared with differences: try another theta") != NULL);
+    tc_set_case("another theta");
+    theta[1] = 0;
+    TC_STATUS(pu_model_check(&model, theta, &data, NULL, &report), PU_OK);
+    TC_ASSERT(find(&report, "model", "grad")->left_out[0] == 0);
+    PASS();
+}
+
 /* The lines of the manual. */
 TEST the_manual_can_be_followed(void)
 {
@@ -1133,10 +1190,15 @@ int main(int argc, char **argv)
     RUN_TEST(structured_operators_pass);
     RUN_TEST(plain_operators_pass);
     RUN_TEST(series_operators_pass);
+    RUN_TESTp(scale_is_no_mistake, 1e-6);
+    RUN_TESTp(scale_is_no_mistake, 1e6);
+    RUN_TESTp(scale_is_no_mistake, PU_TEST_PICK(1e-12, 1e-7));
+    RUN_TESTp(scale_is_no_mistake, PU_TEST_PICK(1e12, 1e7));
     RUN_TEST(fourier_operators_pass);
     RUN_TEST(a_model_without_mistake_passes);
     RUN_TEST(every_mistake_in_a_model_is_found_and_named);
     RUN_TEST(a_theta_that_is_refused_is_refused);
+    RUN_TEST(a_likelihood_without_digits_is_no_yardstick);
     RUN_TEST(the_manual_can_be_followed);
     RUN_TEST(built_in_models_pass);
     printf("largest share of what is allowed: %.3f, %s\n", worst_of_all, worst_name);

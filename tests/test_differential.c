@@ -1,8 +1,11 @@
 /* test_differential.c - random models, every operator, engine and kind of gradient, against dense arithmetic that is
-   wide enough to be right. Nothing may leave the library as PU_OK with an error above ten times what the report says, but for 2 calls in 10,000.
+   wide enough to be right. Nothing may leave the library as PU_OK with an error above ten times what the report says,
+   but for 2 calls in 10,000.
 
    RUN
-       build/tests/differential.double                       the quick suite: DEFAULT_COUNT models, seed 1
+       build/tests/differential.double                       DEFAULT_COUNT models, seed 1: `./build.sh test rest`; with
+                                                             PU_TEST_SMALL in the environment SMALL_COUNT, the first of
+                                                             them: `./build.sh test`
        build/tests/differential.double -- -n 1000000 -s 7    more of them, another seed
        build/tests/differential.double -- -m 1234 -s 1       one model, told in full
        build/tests/differential.double -- -d 1               also a line of numbers for each call, with commas
@@ -41,27 +44,16 @@
        early                the same after few steps: told, no failure
    Ten times more for operators made of two, see is_composite().
    PU_INEXACT must come with finite numbers, and rounding_error be at least a tenth of the error, or of 1 (no digit is
-   claimed then), but for 1 % of them: it is an estimate. It must not come where nothing is extreme, see false_alarm(). Models with unit-diagonal
-   conditions of A and Gamma below REFUSE_CONDITION must not be refused. The table at the end counts all this by
-   kind and engine. */
+   claimed then), but for 1 % of them: it is an estimate. It must not come where nothing is extreme, see false_alarm().
+   Models with unit-diagonal conditions of A and Gamma below REFUSE_CONDITION must not be refused. The table at the end
+   counts all this by kind and engine. */
 #include "pu_test.h"
 #include "test_common.h"
 
 #include "wide_models.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-#ifdef SANITIZED
-#define DEFAULT_COUNT 10000
-#else
-#define DEFAULT_COUNT 100000
-#endif
+#define DEFAULT_COUNT (PU_TEST_SANITIZED ? 10000 : 100000)
+#define SMALL_COUNT   (PU_TEST_SANITIZED ? 10000 : 20000)
 
 #define EPS              PU_TEST_EPS
 #define REFUSE_CONDITION PU_TEST_PICK(1e6, 1e3)
@@ -852,7 +844,7 @@ static void print_table(void)
 }
 
 static uint64_t first_seed = 1, only_model;
-static long count_wanted = DEFAULT_COUNT;
+static long count_wanted;
 static int one_only;
 
 static void run_all(void)
@@ -887,7 +879,7 @@ static long total(size_t offset)
 
 TEST all_sizes_and_operators_were_there(void)
 {
-    if (one_only || count_wanted < DEFAULT_COUNT) SKIP();
+    if (one_only || count_wanted < SMALL_COUNT) SKIP();
     for (int c = 0; c < COVERED; c++) {
         tc_set_case("%s", covered_name[c]);
         TC_ASSERT(coverage[c] > 0);
@@ -963,6 +955,7 @@ GREATEST_MAIN_DEFS();
 int main(int argc, char **argv)
 {
     GREATEST_MAIN_BEGIN();
+    count_wanted = getenv("PU_TEST_SMALL") ? SMALL_COUNT : DEFAULT_COUNT;
     own_arguments(argc, argv);
     if (WIDE_DIGITS < 64) {
         printf(

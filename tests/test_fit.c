@@ -37,6 +37,10 @@ static int series(problem *p)
     return pu_model_start(&p->model, &p->data, 1, p->theta, NULL) == PU_OK;
 }
 
+/* A start for iterative engines. pu_model_start runs fits from several; where they end alike rounding picks one, and from that
+   with nearly all of the variance in the noise a fit with few probes does not come back. */
+static const pu_real near_guess[ORDER + 2] = {PU_R(0.7), PU_R(-0.2), PU_R(0.2), PU_R(-2.2)};
+
 static int factors(problem *p)
 {
     pu_int i;
@@ -116,7 +120,7 @@ TEST frozen_noise(void)
     pu_real best[ORDER + 2], theta[ORDER + 2];
     tc_set_case("fixed probes");
     TC_ASSERT(series(&p));
-    memcpy(best, p.theta, sizeof best), memcpy(theta, p.theta, sizeof theta);
+    memcpy(best, p.theta, sizeof best), memcpy(theta, near_guess, sizeof theta);
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, best, &report), PU_OK);
     o.gradient.kind = PU_NETWORK, o.gradient.engine = PU_ITERATIVE, o.gradient.samples = 20, o.gradient.solve.iterations = 40;
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_ARGUMENT); /* fresh probes */
@@ -198,7 +202,7 @@ TEST stops_within_its_noise(void)
     pu_real theta[ORDER + 2], best[ORDER + 2];
     TC_ASSERT(series(&p));
     tc_set_case("noise");
-    memcpy(theta, p.theta, sizeof theta), memcpy(best, p.theta, sizeof best);
+    memcpy(theta, near_guess, sizeof theta), memcpy(best, p.theta, sizeof best);
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, best, &report), PU_OK);
     o.gradient.kind = PU_NETWORK, o.gradient.engine = PU_ITERATIVE, o.gradient.samples = 8, o.tolerance = 1.5, o.rate = 0.02;
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
@@ -517,8 +521,10 @@ TEST a_boundary_is_named(void)
     TC_STATUS(pu_model_set(&p.model, truth, NULL), PU_OK);
     TC_STATUS(pu_simulate(&p.model.lgm, 1, 7, NULL, p.y, NULL, NULL), PU_OK); /* z itself */
     p.theta[ORDER + 1] = PU_R(-1); /* white noise */
-    TC_STATUS(pu_fit(&p.model, &p.data, NULL, NULL, p.theta, &report), PU_OK);
+    /* where lambda has all but gone, float has lost half of the digits of its gradient, and says so */
+    pu_status status = pu_fit(&p.model, &p.data, NULL, NULL, p.theta, &report);
     if (getenv("PU_SHOW")) puts(pu_fit_explain(&report, text, sizeof text));
+    TC_ASSERT(status == PU_OK || (sizeof(pu_real) == sizeof(float) && status == PU_INEXACT));
     TC_ASSERT(report.stop == PU_FIT_BOUNDARY && report.boundary == ORDER + 1 && report.boundaries == 1);
     ASSERT_STR_EQ("lambda", report.boundary_name);
     TC_ASSERT(report.gradients < 150 && exp((double)p.theta[ORDER + 1]) < 1e-2);
@@ -537,6 +543,69 @@ TEST a_boundary_is_named(void)
         TC_ASSERT(C[i * (ORDER + 2) + ORDER + 1] != C[i * (ORDER + 2) + ORDER + 1]);
         if (i <= ORDER) TC_CLOSE(sqrt((double)C[i * (ORDER + 2) + i]) / (double)se[i], 1, 4 * PU_TEST_EPS);
     }
+    PASS();
+}
+
+/* Three columns that hardly differ, and data that are the same in all rows but for a little noise: the precision of the noise
+   becomes so large that Gamma is lost in A, and nothing is left of the digits of the dense engine. A fit that ends there must
+   not look exact, whatever the optimiser, also when it is taken up after its end. One that only came by there is fine. */
+TEST a_fit_by_inexact_gradients_says_so(void)
+{
+    enum { N = 40, M = 3 };
+    const double little = PU_TEST_PICK(1e-6, 3e-4), apart = PU_TEST_PICK(1e-6, 1e-3);
+    pu_real *noise = tc_normal(91, N * M), *level = tc_normal(92, N), *y = tc_reals(N * M), X[M * M], start[2], theta[2], se[2];
+    pu_op Phi = pu_op_dense(M, M, X);
+    pu_data data = pu_data_full(N, M, y);
+    pu_fit_options o = exact(PU_LBFGS, 0);
+    pu_fit_report report;
+    pu_report told;
+    pu_model model;
+    char text[800];
+    double lowest;
+    int i;
+    memset(&model, 0, sizeof model);
+    model.memory = tc_workspace();
+    o.gradient.engine = PU_DENSE;
+    for (i = 0; i < M * M; i++) X[i] = (pu_real)(1 + apart * (i * i % 7));
+    for (i = 0; i < N * M; i++) y[i] = level[i / M] + (pu_real)little * noise[i];
+    TC_STATUS(pu_model_regression(&model, &Phi, NULL), PU_OK);
+    TC_STATUS(pu_model_start(&model, &data, 1, start, NULL), PU_OK);
+    tc_set_case("L-BFGS");
+    memcpy(theta, start, sizeof theta);
+    TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_INEXACT);
+    if (getenv("PU_SHOW")) puts(pu_fit_explain(&report, text, sizeof text));
+    TC_ASSERT(report.status == PU_INEXACT && report.doubtful > 0 && report.doubtful <= report.gradients);
+    TC_ASSERT(report.where.what[0] && report.stop != PU_FIT_STEPS);
+    pu_fit_explain(&report, text, sizeof text);
+    TC_ASSERT(strncmp(text, pu_status_text(PU_INEXACT), strlen(pu_status_text(PU_INEXACT))) == 0);
+    TC_ASSERT(strstr(text, pu_fit_stop_text(report.stop)) != NULL);
+    lowest = report.best;
+    /* nor do its standard errors: inexact, or none at all */
+    {
+        pu_status errors = pu_fit_errors(&model, &data, &o.gradient, NULL, theta, se, &told);
+        TC_ASSERT(errors == PU_INEXACT || errors == PU_E_NOT_DEFINITE);
+        TC_ASSERT(strstr(told.where.what, "of inexact gradients") != NULL);
+    }
+    tc_set_case("Adam");
+    o = exact(PU_ADAM, 600);
+    o.gradient.engine = PU_DENSE, o.rate = 0.3, o.schedule = PU_RATE_COSINE, o.checkpoint = FILE_NAME;
+    remove(FILE_NAME);
+    memcpy(theta, start, sizeof theta);
+    TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_INEXACT);
+    /* inexact objectives are compared, too: a point from before digits were lost is not kept for its exactness */
+    TC_CLOSE(report.best, lowest, 3 * report.objective_se + 1e-3);
+    tc_set_case("taken up at its end");
+    o.resume = 1;
+    TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_INEXACT);
+    TC_ASSERT(report.resumed == 600 && report.doubtful > 0 && report.where.what);
+    remove(FILE_NAME);
+    tc_set_case("on the way");
+    for (i = 0; i < N * M; i++) y[i] = level[i / M] + noise[i];
+    o = exact(PU_LBFGS, 0);
+    o.gradient.engine = PU_DENSE;
+    theta[0] = 0, theta[1] = (pu_real)PU_TEST_PICK(26, 12);
+    TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_OK);
+    TC_ASSERT(report.stop == PU_FIT_CONVERGED && report.doubtful > 0 && report.doubtful < report.gradients);
     PASS();
 }
 
@@ -791,7 +860,8 @@ TEST a_report_in_words(void)
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_ARGUMENT);
     pu_fit_explain(&report, text, sizeof text);
     TC_ASSERT(strncmp(text, pu_status_text(PU_E_ARGUMENT), strlen(pu_status_text(PU_E_ARGUMENT))) == 0);
-    TC_ASSERT(strstr(text, ": fit.rate (") && strstr(text, "); step 0 of 3") && !strstr(text, "objective") && !strstr(text, "all steps done"));
+    TC_ASSERT(strstr(text, ": fit.rate (") && strstr(text, "); step 0 of 3"));
+    TC_ASSERT(!strstr(text, "objective") && !strstr(text, "all steps done"));
     tc_set_case("too small a block");
     o.rate = 0;
     memset(&ws, 0, sizeof ws);
@@ -847,6 +917,7 @@ int main(int argc, char **argv)
     RUN_TEST(zeroed_options_converge);
     RUN_TEST(what_is_chosen);
     RUN_TEST(a_boundary_is_named);
+    RUN_TEST(a_fit_by_inexact_gradients_says_so);
     RUN_TEST(errors_of_what_is_identified);
     for (seed = 30; seed < 36; seed++) RUN_TESTp(sparse_fits_end_in_the_right_place, seed);
     RUN_TEST(errors_of_parameters);

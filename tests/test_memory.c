@@ -802,7 +802,7 @@ static const huge_case huge_cases[] = {
     {"K, by the number of data", 4, 3, 2, HUGE_INT / 8, 5, 0, 0},
     {"I", 4, 3, 2, 3, HUGE_INT / 16, 0, 0},
     {"I, largest", 4, 3, 2, 3, HUGE_INT, 0, 0},
-    {"D times I", (pu_int)1 << 31, 3, 2, 3, INT32_MAX, 0, 0},
+    {"D times I", INT32_MAX, 3, 2, 3, INT32_MAX, 0, 0},
     {"work", 4, 3, 2, 3, 5, HUGE_INT / 4, 0},
     {"noise", 4, 3, 2, 3, 5, 0, HUGE_INT / 4},
     {"N", 4, 3, HUGE_INT / 2, 3, 5, 0, 0},

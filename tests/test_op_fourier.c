@@ -496,7 +496,8 @@ TEST gram_is_the_product(const shape *size)
     PASS();
 }
 
-/* pu__fourier_gram_pairs against pu__fourier_gram: the product with and without c (a zero: column not touched), added or not, and the two sums */
+/* pu__fourier_gram_pairs against pu__fourier_gram: the product with and without c (a zero: column not touched), added or
+   not, and the two sums */
 TEST gram_of_pairs_is_gram_and_more(const shape *size)
 {
     enum { K = 3 };

@@ -133,7 +133,7 @@ TEST direct_engines_are_exact(tc_prior prior, pu_kind kind, pu_engine engine)
         TC_STATUS(pu_gradient(&t->lgm, &t->data, &options, &ws, &r, NULL), PU_OK);
         for (n = 0; n < N; n++) {
             const pu_real *x = r.x + n * (K + 1) * D;
-            for (i = 0; i < K * D; i++) TC_ASSERT(o.z.samples[n * K * D + i] == x[i % D] + x[D + i]);
+            for (i = 0; i < K * D; i++) TC_ASSERT(o.z.samples[n * K * D + i] == (pu_real)(x[i % D] + x[D + i]));
         }
     }
     PASS();

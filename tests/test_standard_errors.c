@@ -137,7 +137,9 @@ TEST intervals_cover_skewed_components(void)
             for (i = 0; i < D; i++) student += fabs((double)grad[i] + 0.25) <= 2.2622 * (double)se[i]; /* t, 9 */
         }
         inside /= 600 * D, student /= 600 * D;
-        if (getenv("PU_SHOW")) printf("K = %d, G = %d, N = %d: covers %.3f, with 2.26 %.3f\n", (int)cases[c].K, (int)cases[c].G, (int)cases[c].N, inside, student);
+        if (getenv("PU_SHOW"))
+            printf("K = %d, G = %d, N = %d: covers %.3f, with 2.26 %.3f\n", (int)cases[c].K, (int)cases[c].G,
+                   (int)cases[c].N, inside, student);
         TC_ASSERT(inside >= 0.93 && inside <= 0.97);
         if (c == 1) TC_ASSERT(student < 0.88); /* what it is about */
     }

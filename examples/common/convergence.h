@@ -1,16 +1,18 @@
 /* convergence.h - how fast the output and the network gradient approach their limit with the solver's steps:
-   measured, printed as a table, drawn. Include after pu.h, program.h, problem.h and svg.h.
+   measured, printed as a table, drawn; where Ctrl-C came in between, as far as it is known. Include after pu.h, program.h,
+   fit.h, problem.h and svg.h.
 */
 #ifndef EXAMPLES_CONVERGENCE_H
 #define EXAMPLES_CONVERGENCE_H
 
 #include <float.h>
 
-enum { CONVERGENCE_SOLVERS = 4, CONVERGENCE_POINTS = 16 };
+enum { CONVERGENCE_SOLVERS = 4, CONVERGENCE_CURVES = 2 * CONVERGENCE_SOLVERS, CONVERGENCE_POINTS = 16 };
 
 typedef struct {
     int threads; /* to be set before measuring: 0 = as many as there are cores */
     const pu_backend *backend; /* likewise; NULL: the CPU */
+    int curves; /* that were measured, of CONVERGENCE_CURVES: number 2 s + network is of solver s */
     int points;
     double steps[CONVERGENCE_POINTS]; /* I */
     double error[CONVERGENCE_SOLVERS][2][CONVERGENCE_POINTS]; /* relative; [0] output, [1] network */
@@ -45,27 +47,37 @@ static inline void convergence_measure(convergence *c, problem *p, long samples,
     pu_real *limit = need_reals(2 * p->params), *grad = limit + p->params;
     pu_options options;
     pu_report report;
-    int s, network, i;
+    int curve, i;
     memset(&options, 0, sizeof options);
     options.samples = (pu_int)samples;
     options.seed = (uint64_t)seed, options.threads = c->threads, options.backend = c->backend;
     options.kind = PU_MONTE_CARLO;
     problem_gradient(p, &options, limit, &report);
-    c->points = CONVERGENCE_POINTS;
-    for (s = 0; s < CONVERGENCE_SOLVERS; s++)
-        for (network = 0; network < 2; network++) {
-            for (i = 0; i < c->points; i++) {
-                options.kind = network ? PU_NETWORK : PU_OUTPUT;
-                options.solve.solver = convergence_solver[s];
-                options.solve.iterations = steps[i];
-                problem_gradient(p, &options, grad, &report);
-                c->steps[i] = steps[i];
-                c->error[s][network][i] = relative_error(p->params, grad, limit);
-            }
-            snprintf(c->plan, sizeof c->plan, "%s", report.plan);
-            c->rate[s][network] = convergence_rate(c->points, c->steps, c->error[s][network]);
+    c->points = CONVERGENCE_POINTS, c->curves = 0;
+    for (i = 0; i < c->points; i++) c->steps[i] = steps[i];
+    for (curve = 0; curve < CONVERGENCE_CURVES; curve++) {
+        const int s = curve / 2, network = curve % 2;
+        options.kind = network ? PU_NETWORK : PU_OUTPUT;
+        options.solve.solver = convergence_solver[s];
+        for (i = 0; i < c->points && !fit_interrupted; i++) {
+            options.solve.iterations = steps[i];
+            problem_gradient(p, &options, grad, &report);
+            c->error[s][network][i] = relative_error(p->params, grad, limit);
         }
+        if (i == c->points) c->curves = curve + 1;
+        while (i < c->points) c->error[s][network][i++] = (double)NAN;
+        c->rate[s][network] = curve < c->curves ? convergence_rate(c->points, c->steps, c->error[s][network]) : (double)NAN;
+    }
+    snprintf(c->plan, sizeof c->plan, "%s", report.plan);
     free(limit);
+}
+
+/* A number of the table, or that there is none. */
+static inline void convergence_cell(const char *format, double x)
+{
+    char text[16] = "-";
+    if (x - x == 0) snprintf(text, sizeof text, format, x);
+    printf(" %8s", text);
 }
 
 /* The table, every `every`-th row, and the fitted rates below. */
@@ -80,16 +92,21 @@ static inline void convergence_print(const convergence *c, int every)
     for (i = 0; i < c->points; i++) {
         if (i % every) continue;
         printf("  %5.0f ", c->steps[i]);
-        for (s = 0; s < CONVERGENCE_SOLVERS; s++)
-            printf("  %8.1e %8.1e", c->error[s][0][i], c->error[s][1][i]);
+        for (s = 0; s < CONVERGENCE_SOLVERS; s++) {
+            printf(" ");
+            convergence_cell("%.1e", c->error[s][0][i]), convergence_cell("%.1e", c->error[s][1][i]);
+        }
         printf("\n");
     }
     printf("  digits");
-    for (s = 0; s < CONVERGENCE_SOLVERS; s++) printf("  %8.3f %8.3f", c->rate[s][0], c->rate[s][1]);
+    for (s = 0; s < CONVERGENCE_SOLVERS; s++) {
+        printf(" ");
+        convergence_cell("%.3f", c->rate[s][0]), convergence_cell("%.3f", c->rate[s][1]);
+    }
     printf("  per step, fitted\n  ratio ");
     for (s = 0; s < CONVERGENCE_SOLVERS; s++) {
-        if (c->rate[s][0] > 0) printf("  %8s %8.2f", "", c->rate[s][1] / c->rate[s][0]);
-        else printf("  %8s %8s", "", "-");
+        printf("  %8s", "");
+        convergence_cell("%.2f", c->rate[s][0] > 0 ? c->rate[s][1] / c->rate[s][0] : (double)NAN);
     }
     printf("  of the two\n");
 }
@@ -113,7 +130,7 @@ static inline void convergence_draw(const convergence *c, FILE *file, int standa
     svg_begin(&p);
     for (s = 0; s < CONVERGENCE_SOLVERS; s++) {
         svg_key(&p, p.left + 84 * s, 16, convergence_colour[s], 0, convergence_name[s]);
-        for (network = 0; network < 2; network++)
+        for (network = 0; network < 2 && 2 * s + network < c->curves; network++)
             svg_line(&p, c->points, c->steps, c->error[s][network], convergence_colour[s], !network, 1);
     }
     svg_key(&p, p.left, 38, "note", 1, "output gradient");

@@ -95,6 +95,12 @@ static void fit_interrupt(int number)
     signal(number, SIG_DFL);
 }
 
+/* From here on Ctrl-C sets fit_interrupted. Programs of several fits, or of none, look at it and end with what there is. */
+static inline void fit_listen(void)
+{
+    if (signal(SIGINT, fit_interrupt) == SIG_IGN) signal(SIGINT, SIG_IGN); /* in the background of a script: not for us */
+}
+
 /* What main returns: 0, or what the shell says of a program that Ctrl-C has ended. */
 static inline int fit_code(void) { return fit_interrupted ? 128 + SIGINT : 0; }
 
@@ -128,7 +134,7 @@ static inline void fit_flags_options(fit_flags *f, pu_fit_options *o)
     o->clock = fit_clock, o->progress = fit_progress, o->user = f;
 }
 
-/* Ends the program when a fit failed. */
+/* Ends the program when a fit failed; says so when it ended by gradients that cannot be relied on. */
 static inline void need_fit(pu_status status, const pu_fit_report *report)
 {
     pu_report told = report->last;
@@ -136,7 +142,9 @@ static inline void need_fit(pu_status status, const pu_fit_report *report)
     if (isatty(2)) fprintf(stderr, "\r\033[K"); /* the line of progress */
     if (status == PU_OK) return;
     told.status = report->status, told.where = report->where;
-    fail(1, "pu_fit", pu_explain(&told, text, sizeof text));
+    pu_explain(&told, text, sizeof text);
+    if (status != PU_INEXACT && status != PU_DIVERGED) fail(1, "pu_fit", text);
+    fprintf(stderr, "%s: pu_fit: %s\n", program_name, text);
 }
 
 /* pu_fit, which Ctrl-C ends after its step: what there is then is used and told. options->progress is fit_progress, or returns
@@ -144,11 +152,10 @@ static inline void need_fit(pu_status status, const pu_fit_report *report)
 static inline void fit_run(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
                            pu_fit_report *report)
 {
-    void (*before)(int) = signal(SIGINT, fit_interrupt);
     pu_status status;
-    if (before == SIG_IGN) signal(SIGINT, SIG_IGN); /* in the background of a script: not for us */
+    fit_listen();
     status = pu_fit(model, data, options, ws, theta, report);
-    signal(SIGINT, before == SIG_IGN ? SIG_IGN : SIG_DFL);
+    if (signal(SIGINT, SIG_DFL) == SIG_IGN) signal(SIGINT, SIG_IGN);
     need_fit(status, report);
     if (!fit_interrupted) return;
     fprintf(stderr, "%s: interrupted after step %ld of %ld; what follows is of that step%s%s\n", program_name,

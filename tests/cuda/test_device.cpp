@@ -144,12 +144,12 @@ static int differ(pu_int n, const pu_real *x, const pu_real *y, double factor, c
 /* What rounding leaves is measured on the host alone: there PU_INEXACT may be told of the same numbers. */
 static pu_status told_by_a_device(pu_status host) { return host == PU_INEXACT ? PU_OK : host; }
 
-#define SAME(p, a, b, factor)                                                                              \
-    do {                                                                                                   \
-        TC_STATUS(told_by_a_device((a).status), told_by_a_device((b).status));                                                                 \
+#define SAME(p, a, b, factor)                                                                                  \
+    do {                                                                                                       \
+        TC_STATUS(told_by_a_device((a).status), told_by_a_device((b).status));                                 \
         if (differ((p)->model.params, (a).grad, (b).grad, factor, "gradient")) FAILm(tc_say(pu_test_message)); \
-        TC_CLOSE((a).report.q, (b).report.q, (factor) * PU_TEST_EPS * (1 + fabs((b).report.c)));           \
-        TC_CLOSE((a).report.nll, (b).report.nll, (factor) * PU_TEST_EPS * (1 + fabs((b).report.c)));       \
+        TC_CLOSE((a).report.q, (b).report.q, (factor) * PU_TEST_EPS * (1 + fabs((b).report.c)));               \
+        TC_CLOSE((a).report.nll, (b).report.nll, (factor) * PU_TEST_EPS * (1 + fabs((b).report.c)));           \
     } while (0)
 
 static pu_options options(pu_kind kind, pu_solver solver)
@@ -766,7 +766,8 @@ static void *to_device(const void *from, size_t bytes)
 TEST captured_solve(int gradient)
 {
     enum { n = 40, k = 5 };
-    pu_real gamma[2] = {PU_R(0.5), PU_R(-0.3)}, X[n * k], want[n * k], grad[2 * n * 3], *U = tc_normal(1, 2 * n * k), *weight = tc_normal(2, k);
+    pu_real gamma[2] = {PU_R(0.5), PU_R(-0.3)}, X[n * k], want[n * k], grad[2 * n * 3];
+    pu_real *U = tc_normal(1, 2 * n * k), *weight = tc_normal(2, k);
     pu_real want_grad[8] = {0}, got_grad[8] = {0};
     pu_ar ar;
     pu_op A;

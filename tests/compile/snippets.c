@@ -1,0 +1,65 @@
+/* The snippets of docs/manual.md, as tests/snippets.sh takes them from there, and calls of what they define. Each file is named
+   after the heading that it stands under. */
+#include "manual_manual_task_by_task.h"
+
+#include "manual_fit.h"
+#include "manual_predict.h"
+#include "manual_choose_an_engine_or_let_it_be_chosen.h"
+#include "manual_solve_linear_systems.h"
+
+enum { LENGTH = 200 };
+
+static int failed;
+
+static void check(const char *what, int is_right)
+{
+    if (is_right) return;
+    printf("FAIL  %s\n", what);
+    failed = 1;
+}
+
+/* The statements that stand in the text, each by itself: they compile, and what they set is there. */
+#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#endif
+static void statements(void)
+{
+    pu_fit_options o;
+    pu_options options;
+#include "manual_inline.h"
+    (void)o;
+    (void)options;
+}
+
+/* "Your own operator", for a diagonal, whose parameters are its entries. */
+static void own_operator(void)
+{
+    pu_real parameters[3] = {1, 2, 4};
+    pu_op op = pu_op_diagonal(3, parameters);
+#include "manual_your_own_operator.h"
+    check("pu_op_check", found.status == PU_OK && found.count > 10 && found.wrong == 0);
+}
+
+int main(void)
+{
+    static pu_real y[LENGTH], theta[4], mean[LENGTH], variance[LENGTH];
+    pu_real a[4] = {2, 1, 1, 2}, u[2] = {3, 3}, x[2] = {0, 0};
+    pu_op A = pu_op_spd(2, a, NULL);
+    pu_data data = pu_data_nan(1, LENGTH, y);
+    pu_fit_options fit = {0};
+    pu_model model = {0};
+    /* an AR(2) of our own, every ninth entry of it missing */
+    pu_normals(5, 0, 0, 0, 3, 0, LENGTH, y);
+    for (int t = 2; t < LENGTH; t++) y[t] += PU_R(0.6) * y[t - 1] - PU_R(0.3) * y[t - 2];
+    for (int t = 4; t < LENGTH; t += 9) y[t] = (pu_real)NAN;
+    check("fit_series", fit_series(y, LENGTH) == PU_OK);
+    check("model", pu_model_noisy_ar(&model, LENGTH, 2, NULL) == PU_OK && pu_model_start(&model, &data, 1, theta, NULL) == PU_OK);
+    check("predict_series", predict_series(&model, theta, &data, &fit, mean, variance) == PU_OK);
+    for (int t = 0; t < LENGTH; t++) check("prediction", mean[t] == mean[t] && variance[t] > 0);
+    check("is_affordable", is_affordable(&model, &data, NULL));
+    check("solve_one", solve_one(&A, u, x) == PU_OK && fabs((double)x[0] - 1) < 1e-6 && fabs((double)x[1] - 1) < 1e-6);
+    pu_model_free(&model);
+    statements();
+    own_operator();
+    return failed;
+}

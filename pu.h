@@ -12141,7 +12141,7 @@ typedef struct {
     pu_int S, T, block; /* states, steps, entries of z per step */
     double F[PU__SSM_SQUARE];
     double Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE]; /* their lower Cholesky factors */
-    double amplified; /* by how much rounding of F reaches P0, where that was made of F here; else 0 */
+    double amplified; /* by how much rounding of F reaches variances, where F was made here; else 0 */
 } pu__markov;
 
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
@@ -12597,12 +12597,39 @@ PU__FN pu_int pu__markov_states(const pu_op *Gamma)
     return order > PU_SSM_MAX ? 0 : pu__most(order, 1);
 }
 
-/* The state space behind Gamma: a pu_ssm as it is, an AR(P) in companion form, s_t = (z_t .. z_{t-P+1}). 0 when it is
-   neither. */
+/* An AR(P) in companion form, s_t = (z_t .. z_{t-P+1}). The factor of P0 is the inverse of the first rows of X, see pu_ar:
+   z_t + sum_j a^(t)_j z_{t-j} is what z_t has of its own. No equation for P0 need be solved, which near a unit root has
+   hardly a solution; and a stationary series is the same backwards. */
+PU__FN void pu__markov_of_ar(const pu_ar *ar, pu_int S, pu__markov *k)
+{
+    double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
+    k->T = ar->n;
+    k->block = 1;
+    memset(k->F, 0, sizeof k->F);
+    memset(k->Q, 0, sizeof k->Q);
+    memset(k->P0, 0, sizeof k->P0);
+    k->Q[0] = sqrt((double)ar->kappa);
+    pu__ar_spread(ar, s);
+    for (pu_int t = 0; t < S; t++) {
+        double *row = k->P0 + t * S;
+        pu__ar_grow(ar, t, a);
+        for (pu_int j = 1; j <= t; j++)
+            for (pu_int i = 0; i <= t - j; i++)
+                row[i] -= a[j] * row[i - j * S];
+        row[t] = sqrt((double)ar->kappa / s[t]);
+    }
+    /* F: the coefficients in the first row, ones below the diagonal */
+    pu__ar_predictor(ar, ar->order, a);
+    for (pu_int j = 0; j < ar->order; j++)
+        k->F[j] = -a[j + 1];
+    for (pu_int i = 1; i < S; i++)
+        k->F[i * S + i - 1] = 1;
+    k->amplified = 1 / s[0];
+}
+
+/* The state space behind Gamma, 0 when there is none: a pu_ssm as it is, or an AR(P). */
 PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
 {
-    const pu_ar *ar = (const pu_ar *)Gamma->data;
-    pu_real F[PU__SSM_SQUARE] = {0};
     double ignored = 0;
     int states = Gamma->form == PU_FORM_STATES;
     pu_int S = pu__markov_states(Gamma);
@@ -12615,26 +12642,12 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
         memcpy(k->F, m->A_set, sizeof k->F);
         pu__ssm_symmetric(S, m->Q, k->Q);
         memcpy(k->P0, m->P0, sizeof k->P0);
+        k->amplified = 0;
     } else {
-        k->T = ar->n;
-        k->block = 1;
-        memset(k->Q, 0, sizeof k->Q);
-        k->Q[0] = (double)ar->kappa;
-        /* F: the coefficients in the first row, ones below the diagonal */
-        pu__copy(F, ar->phi, ar->order);
-        for (pu_int i = 1; i < S; i++)
-            F[i * S + i - 1] = 1;
-        pu__ssm_widen(S * S, F, k->F);
-        /* P0 = Q + F P0 F', the stationary covariance */
-        memcpy(k->P0, k->Q, sizeof k->P0);
-        if (pu__ssm_lyapunov(S, F, 0, 0, k->P0) < 0)
-            return 0;
-        k->Q[0] = sqrt(k->Q[0]);
+        pu__markov_of_ar(pu__ar_of(Gamma), S, k);
     }
     k->S = S;
-    k->amplified = states ? 0 : k->P0[0] / (double)ar->kappa;
-    /* factors; an autoregression's Q has but one entry */
-    if ((states && pu__cholesky_double(S, k->Q, &ignored) >= 0) || pu__cholesky_double(S, k->P0, &ignored) >= 0)
+    if (states && (pu__cholesky_double(S, k->Q, &ignored) >= 0 || pu__cholesky_double(S, k->P0, &ignored) >= 0))
         return 0;
     for (pu_int i = 0; i < S * S; i++)
         if (i % S > i / S)
@@ -12862,7 +12875,7 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
         }
     }
     e->eps = DBL_EPSILON;
-    e->given = (double)PU__EPS * k->amplified; /* phi has the precision of pu_real */
+    e->given = e->eps * k->amplified;
     e->smoothed = 1;
     e->lost = 1;
     return PU_OK;
@@ -14313,7 +14326,7 @@ PU__FN pu_status pu__second_look(const pu__job *job, pu__worker *w, pu__staged_c
     rr = pu__dot(p->D, NULL, r.at, r.at);
     bb = pu__dot(p->D, NULL, g->u.at, g->u.at);
     zaz = pu__dot(p->D, NULL, z.at, g->q.at);
-    look->blind = rr <= (double)PU__EPS * bb && 100 * most >= c->xax;
+    look->blind = rr <= 100 * (double)PU__EPS * bb && 100 * most >= c->xax;
     if (!(zr > 0 && zaz > 0))
         return PU_OK;
     look->missed = 2 * zaz < c->low * zr;
@@ -14705,6 +14718,9 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
         lost = pu__max(lost, pu__max(PU__ROUNDINGS * kappa * e->eps, 4 * e->given));
     if (job->out->x && mean.top > 0)
         lost = pu__max(lost, mean.x / mean.top);
+    /* Phi x, whose error is mean.error in units of the noise */
+    if (job->want_fit && v->spread > 0)
+        lost = pu__max(lost, mean.error / v->spread);
     if (job->out->Gamma)
         lost = pu__max(lost, job->gamma_rounding);
     c->rounding.relative = lost;
@@ -15013,9 +15029,11 @@ PU__FN pu_status pu__shared_terms(pu__job *job, pu_report *report)
             return pu__operator_failed(report, "Gamma.apply", -1);
         job->shared_c += pu__dot(D, NULL, nu, job->gamma_nu) / 2;
         for (pu_int i = 0; i < D; i++)
+        {
             job->gamma_nu_top = pu__max(job->gamma_nu_top, fabs((double)job->gamma_nu[i]));
-        if (!job->centred)
-            (void)pu__prior_square(job->Gamma, job->model->nu, job->gamma_nu, &job->nu_moves);
+            if (!job->centred)
+                job->nu_moves += fabs((double)job->gamma_nu[i] * (double)job->model->nu[i]);
+        }
     }
     return pu__gamma_sizes(job, report);
 }
@@ -15210,6 +15228,9 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
     report->nll += (base + logdet / 2 + fit + (double)job->observed[n] * PU__LOG_2PI / 2) / N;
 }
 
+/* Growth of a reverse pass from which on it is more than a few steps of a well-conditioned solver. */
+#define PU__WATCHED 100
+
 /* The largest relative error of the gradients that are wanted. */
 PU__FN double pu__worst_loss(const pu__job *job, const pu__value_sums *sums, const pu__losses *lost)
 {
@@ -15262,6 +15283,9 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
         if (job->kind == PU_NETWORK) /* second order in that, times I: see pu__choose */
             report->solver_error = (double)job->plan.I * sums.energy / sums.size;
         report->solver_error = pu__max(report->solver_error, pu__worst_loss(job, &sums, &sums.solver_of));
+        /* what the reverse pass enlarges is the residual, once it has to be watched */
+        if (job->network && report->worst_growth > PU__WATCHED)
+            report->solver_error = pu__max(report->solver_error, report->worst_growth * report->worst_residual);
     }
     /* the gap is below chance or rounding. The probes also know tr(A Sigma) = D: solves cut short fall below it by
        more than chance, which is sqrt(2 D) for one of them */

@@ -4266,23 +4266,23 @@ PU__FN void pu__band_solve(pu_int n, pu_int p, const double *a, const double *in
      Z_ji = -sum_{k > i} L_ki Z_kj (j > i),   Z_ii = 1/d_i - sum_{k > i} L_ki Z_ki */
 PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *inverse, double *Z)
 {
-    pu_int width = p + 1;
+    pu_int width = p + 1, step = width + 1;
     for (pu_int i = n - 1; i >= 0; i--) {
-        pu_int q = pu__min(p, n - 1 - i);
+        pu_int end = pu__min(p, n - 1 - i) * step;
         const double *L = a + i * width;
         double *z = Z + i * width;
         double sum = inverse[i];
-        /* entry (k, i) of L is L[k width + k]; entry (i + j, i) of Z is z[j width + j] */
-        for (pu_int j = 1; j <= q; j++) {
+        /* entry (i + j, i) of L is L[j step], that of Z is z[j step]; at = k step */
+        for (pu_int j = 1; j * step <= end; j++) {
             double s = 0;
             for (pu_int k = 1; k < j; k++)
-                s -= L[k * width + k] * z[j * width + j - k];
-            for (pu_int k = j; k <= q; k++)
-                s -= L[k * width + k] * z[k * width + k - j];
-            z[j * width + j] = s;
+                s -= L[k * step] * z[j * step - k];
+            for (pu_int at = j * step; at <= end; at += step)
+                s -= L[at] * z[at - j];
+            z[j * step] = s;
         }
-        for (pu_int k = 1; k <= q; k++)
-            sum -= L[k * width + k] * z[k * width + k];
+        for (pu_int at = step; at <= end; at += step)
+            sum -= L[at] * z[at];
         z[0] = sum;
     }
 }
@@ -5933,18 +5933,29 @@ PU__FN void pu__ar_ends(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y
 PU__FN double pu__ar_square(const pu_op *op, const pu_real *x, double *size)
 {
     const pu_ar *ar = pu__ar_of(op);
-    double sum = 0;
-    for (pu_int t = 0; t < ar->n; t++) {
+    pu_int P = ar->order, some;
+    double sum = 0, sizes = 0;
+    for (pu_int t = 0; t < ar->n; t += some) {
         const pu_real *row = pu__ar_x(ar, t);
-        double u = 0, terms = 0;
-        for (pu_int j = 0; j <= pu__min(t, ar->order); j++) {
+        double u[8] = {0}, terms[8] = {0}; /* of so many rows at a time, if they are there and alike */
+        some = t >= P && t + 8 <= ar->n ? 8 : 1;
+        for (pu_int j = 0; j <= P && some == 8; j++)
+            for (pu_int l = 0; l < 8; l++) {
+                double term = (double)row[j] * (double)x[t - j + l];
+                u[l] += term;
+                terms[l] += fabs(term);
+            }
+        for (pu_int j = 0; j <= pu__min(t, P) && some == 1; j++) {
             double term = (double)row[j] * (double)x[t - j];
-            u += term;
-            terms += fabs(term);
+            u[0] += term;
+            terms[0] += fabs(term);
         }
-        sum += u * u;
-        *size += terms * fabs(u);
+        for (pu_int l = 0; l < 8; l++) {
+            sum += u[l] * u[l];
+            sizes += terms[l] * fabs(u[l]);
+        }
     }
+    *size += sizes;
     return sum;
 }
 
@@ -6538,16 +6549,21 @@ PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
 {
     const pu_ar *ar = pu__ar_of(op);
     pu_int n = ar->n, P = ar->order;
-    for (pu_int i = 0; i < n; i++)
-        for (pu_int j = 0; j <= pu__min(i, P); j++) {
+    for (pu_int i = 0; i < n; i++) {
+        double *row = B + i * (width + 1);
+        int whole = i >= 2 * P && i < n - P; /* the row is one of the filter's */
+        for (pu_int j = 0; whole && j <= P; j++)
+            row[j] += (double)ar->band[P + j];
+        for (pu_int j = 0; !whole && j <= pu__min(i, P); j++) {
             int inner = i - j >= P && i < n - P;
             double sum = inner ? (double)ar->band[P + j] : 0;
             for (pu_int t = i; t < pu__min(n, i - j + P + 1) && !inner; t++) {
                 const pu_real *entry = pu__ar_x(ar, t) + t - i;
                 sum += (double)entry[0] * (double)entry[j];
             }
-            B[i * (width + 1) + j] += sum;
+            row[j] += sum;
         }
+    }
     return PU_OK;
 }
 
@@ -11964,15 +11980,21 @@ typedef struct {
     double spread; /* w^1/2 (|e| + |Phi x|) */
 } pu__value;
 
-/* d'q = d'Gamma d, and in *size the sum of its terms' sizes: as a sum of squares where Gamma knows one. */
-PU__FN double pu__prior_square(const pu_op *Gamma, const pu_real *d, const pu_real *q, double *size)
+/* d'Gamma d, and in *size the sum of its terms' sizes: as a sum of squares where Gamma knows one. q: scratch. */
+PU__FN pu_status pu__prior_square(pu__posterior *p, const pu_real *d, pu_real *q, double *square, double *size)
 {
+    const pu_op *Gamma = p->model->Gamma;
     *size = 0;
-    if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR)
-        return (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d, size);
-    for (pu_int i = 0; i < Gamma->rows; i++)
+    if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR) {
+        *square = (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d, size);
+        return PU_OK;
+    }
+    if (pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; i < p->D; i++)
         *size += fabs((double)d[i] * (double)q[i]);
-    return pu__dot(Gamma->rows, NULL, d, q);
+    *square = pu__dot(p->D, NULL, d, q);
+    return PU_OK;
 }
 
 /* At the x of the last product 1/2 (e - Phi x)'W (e - Phi x) + 1/2 (x - nu)'Gamma (x - nu) - 1/2 sum log psi: the same as
@@ -11983,32 +12005,34 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
     const pu_real *nu = p->model->nu;
     const pu__rows_data *now = &p->now;
     pu_real *t = p->row_sum;
-    pu_int D = p->D;
-    memset(v, 0, sizeof *v);
-    for (pu_int i = 0; i < D; i++)
-        d[i] = x.at[i] - (nu ? nu[i] : 0);
-    if ((p->left != PU__LEFT_ROWS && pu__phi_apply(p, 1, x, p->t0)) ||
-        pu__gamma_apply(p, 1, pu__rows(d, D), pu__rows(q, D), 0))
+    pu__value most = PU__ZERO; /* on the stack, where sums stay in registers */
+    for (pu_int i = 0; nu && i < p->D; i++)
+        d[i] = x.at[i] - nu[i];
+    if (p->left != PU__LEFT_ROWS && pu__phi_apply(p, 1, x, p->t0))
         return PU_E_OPERATOR;
     for (pu_int i = 0; i < p->n_rows; i++) {
         double w = (double)now->w[i], e = (double)now->e[i], there = (double)p->t0.at[i];
-        double terms = fabs(e) + fabs(there);
+        double terms = fabs(e) + fabs(there), off, left;
         t[i] = 0;
         if (now->mask[i] == 0)
             continue;
         t[i] = now->e[i] - p->t0.at[i];
-        v->data = pu__max(v->data, w * e * e);
-        v->eta = pu__max(v->eta, w * fabs((double)t[i]));
-        v->terms = pu__max(v->terms, w * terms);
+        off = fabs((double)t[i]);
+        left = w * off;
+        most.data = pu__max(most.data, w * e * e);
+        most.eta = pu__max(most.eta, left);
+        most.terms = pu__max(most.terms, w * terms);
         if (there != 0) {
-            v->weight = pu__max(v->weight, w);
-            v->seen = pu__max(v->seen, w * fabs((double)t[i]));
-            v->spread = pu__max(v->spread, (double)now->w_root[i] * terms);
+            most.weight = pu__max(most.weight, w);
+            most.seen = pu__max(most.seen, left);
+            most.spread = pu__max(most.spread, (double)now->w_root[i] * terms);
         }
-        v->rounding += w * terms * (fabs((double)t[i]) + (double)PU__EPS * terms);
+        most.rounding += w * terms * (off + (double)PU__EPS * terms);
     }
+    *v = most;
     v->value = (pu__dot(p->n_rows, now->w, t, t) - p->log_psi) / 2;
-    v->prior = pu__prior_square(p->model->Gamma, d, q, &v->moves);
+    if (pu__prior_square(p, nu ? d : x.at, q, &v->prior, &v->moves))
+        return PU_E_OPERATOR;
     v->value += v->prior / 2;
     v->rounding = (double)PU__EPS * (v->rounding + v->moves + fabs(p->log_psi));
     return PU_OK;
@@ -12418,7 +12442,7 @@ PU__FN pu_status pu__dual_sigma(PU__SIGMA_ARGS)
 /* ---- banded ---- */
 
 /* Row m of Phi into e->row: its first column into *first. Returns its length, or -1 where the row leaves the matrix. */
-PU__FN pu_int pu__phi_row(pu__direct *e, pu_int m, pu_int *first)
+PU__INLINE pu_int pu__phi_row(pu__direct *e, pu_int m, pu_int *first)
 {
     const pu_op *Phi = e->post->model->Phi;
     pu_int count = Phi->row(Phi, m, first, e->row);
@@ -12430,7 +12454,7 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
 {
     const pu__posterior *p = e->post;
     const pu_op *Gamma = p->model->Gamma;
-    double *band = e->band;
+    double *band = e->band, most = 0, kappa = 1;
     pu_int D = p->D, wide = e->width + 1;
     pu__logs logs = {0, 1};
     pu_int bad;
@@ -12447,22 +12471,19 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
                 band[(at + j) * wide + j - l] += scaled * (double)e->row[l];
         }
     }
-    e->norm = 0;
-    for (pu_int i = 0; i < D; i++) { /* a bound: twice the largest sum of a lower row */
-        double sum = 0;
+    for (pu_int i = 0; i < D; i++) {
         e->diag[i] = (pu_real)band[i * wide];
-        for (pu_int j = 0; j < wide; j++)
-            sum += fabs(band[i * wide + j]);
-        e->norm = pu__max(e->norm, 2 * sum);
+        most = pu__max(most, band[i * wide]);
     }
+    e->norm = 2 * (double)wide * most; /* no entry of a positive definite matrix is larger than its diagonal's largest */
     bad = pu__band_factor(D, e->width, band, e->inverse);
     if (bad >= 0)
         return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
-    e->kappa = 1;
     for (pu_int i = 0; i < D; i++) {
         pu__logs_add(&logs, band[i * wide]);
-        e->kappa = pu__max(e->kappa, (double)e->diag[i] * e->inverse[i]);
+        kappa = pu__max(kappa, (double)e->diag[i] * e->inverse[i]);
     }
+    e->kappa = kappa;
     e->eps = Gamma->form == PU_FORM_AR ? (double)PU__EPS : DBL_EPSILON; /* of the entries, or of the factor */
     e->lost = 1;
     e->smoothed = 0;
@@ -12535,6 +12556,18 @@ PU__FN pu_status pu__band_terms(PU__SIGMA_ARGS)
    make triangular. A variance is then a sum of squares and cannot become negative, and half as many digits are lost
    as with the covariances themselves (Park and Kailath 1995). */
 
+/* How many states the state space behind Gamma has, 0 when there is none. */
+PU__FN pu_int pu__markov_states(const pu_op *Gamma)
+{
+    pu_int order;
+    if (Gamma->form == PU_FORM_STATES)
+        return ((const pu_ssm *)Gamma->data)->states;
+    if (Gamma->form != PU_FORM_AR)
+        return 0;
+    order = pu__ar_of(Gamma)->order;
+    return order > PU_SSM_MAX ? 0 : pu__most(order, 1);
+}
+
 /* The state space behind Gamma: a pu_ssm as it is, an AR(P) in companion form, s_t = (z_t .. z_{t-P+1}). 0 when it is
    neither. */
 PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
@@ -12543,19 +12576,17 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
     pu_real F[PU__SSM_SQUARE] = {0};
     double ignored = 0;
     int states = Gamma->form == PU_FORM_STATES;
-    pu_int S;
-    if (!states && (Gamma->form != PU_FORM_AR || ar->order > PU_SSM_MAX))
+    pu_int S = pu__markov_states(Gamma);
+    if (S == 0)
         return 0;
     if (states) {
         const pu_ssm *m = (const pu_ssm *)Gamma->data;
-        S = m->states;
         k->block = S;
         k->T = m->steps;
         memcpy(k->F, m->A_set, sizeof k->F);
         pu__ssm_symmetric(S, m->Q, k->Q);
         memcpy(k->P0, m->P0, sizeof k->P0);
     } else {
-        S = pu__most(ar->order, 1);
         k->T = ar->n;
         k->block = 1;
         memset(k->Q, 0, sizeof k->Q);
@@ -12748,13 +12779,16 @@ PU__FN void pu__kalman_smooth(pu__direct *e, const double *m, const double *ahea
    filtered variances. */
 PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
 {
-    const pu__markov *k = e->markov;
+    pu__markov *k = e->markov;
     const pu_op *Gamma = e->post->model->Gamma;
     const pu_real *nu = e->post->model->nu;
-    pu_int S = k->S, SS = S * S, reals = 3 * S + 2 * SS, block = k->block, wide = e->width + 1, seen = 0;
+    pu_int S = pu__markov_states(Gamma), SS = S * S, reals = 3 * S + 2 * SS, wide = e->width + 1, seen = 0, block;
     double *C = e->squares, *Sigma = C + SS, *cross = Sigma + SS;
     double mean[PU_SSM_MAX];
     pu__logs logs = {0, 1};
+    if (k->S == 0)
+        (void)pu__markov_of(Gamma, k); /* where there is none the engine was refused */
+    block = k->block;
     e->kappa = 1;
     pu__zeros(e->diag, e->post->D);
     if (Gamma->diag(Gamma, e->diag, e->post->work))
@@ -12925,9 +12959,8 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
    them serves; most: the most observed rows of a datum that the dual one does. */
 PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_int *served, pu_int most)
 {
-    pu_int D = e->post->D, SS, band = e->width + 1;
+    pu_int D = e->post->D, S = 0, band = e->width + 1;
     pu_int square = pu__most(served[PU_DENSE] ? D : 0, served[PU_DUAL] ? most : 0);
-    pu__markov k;
     if (square > 0)
         e->L = pu__reals(arena, square, square);
     if (served[PU_DUAL]) {
@@ -12944,14 +12977,15 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
         e->column = pu__doubles(arena, D, 1);
     }
     /* a Gamma that is no state space was refused before */
-    if (!served[PU_KALMAN] || !pu__markov_of(e->post->model->Gamma, &k))
+    if (served[PU_KALMAN])
+        S = pu__markov_states(e->post->model->Gamma);
+    if (S == 0)
         return;
-    e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
-    SS = k.S * k.S;
-    e->kalman = pu__doubles(arena, k.T, 3 * k.S + 2 * SS);
-    e->squares = pu__doubles(arena, 6, SS);
+    e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof *e->markov);
+    e->kalman = pu__doubles(arena, e->post->model->Gamma->form == PU_FORM_STATES ? D / S : D, 3 * S + 2 * S * S);
+    e->squares = pu__doubles(arena, 6, S * S);
     if (e->markov)
-        *e->markov = k;
+        e->markov->S = 0; /* made when it is needed */
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -14441,14 +14475,14 @@ PU__FN pu_status pu__residual_square(const pu__job *job, pu__worker *w, double k
     pu_int D = job->D;
     const pu_real *r = w->run.xbar.at;
     pu_real *z = w->bbar;
-    double closer = 0;
-    *square = 0;
+    double closer = 0, sum = 0;
     if (dual && job->Gamma->solve(job->Gamma, 1, w->run.xbar, pu__rows(z, D), w->post.work))
         return pu__note_failure(&w->post, PU_E_OPERATOR, "Gamma.solve");
     for (pu_int i = 0; i < D; i++) {
         double one = (double)r[i];
-        *square += fabs(dual ? one * (double)z[i] : kappa * one * one / (double)e->diag[i]) / (double)D;
+        sum += dual ? fabs(one * (double)z[i]) : one * one / (double)e->diag[i];
     }
+    *square = (dual ? sum : kappa * sum) / (double)D;
     if (w->engine == PU_KALMAN || sqrt(*square) <= PU__HALF_DIGITS / 16)
         return PU_OK;
     if (pu__solve_aside(w, w->run.xbar))
@@ -14467,42 +14501,51 @@ PU__FN pu_status pu__residual_square(const pu__job *job, pu__worker *w, double k
 PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__value *v, pu__mean_error *m)
 {
     const pu__direct *e = &w->direct;
-    const pu_real *nu = job->model->nu;
+    const pu_real *nu = job->model->nu, *mean = w->run.x.at, *known = job->gamma_diag;
     int dual = w->engine == PU_DUAL, kalman = w->engine == PU_KALMAN;
+    const pu_real *diag = dual ? known : e->diag;
+    int all = job->out->nu || job->out->x; /* wanted: not the error alone */
     double eps2 = (double)PU__EPS * (double)PU__EPS, kappa = kalman ? 1 : e->kappa, b, square;
+    double worst = 0, largest = 0; /* squares, whose roots are taken at the end */
     memset(m, 0, sizeof *m);
     if (pu__residual_square(job, w, kappa, &square))
         return PU_E_OPERATOR;
     b = (kalman ? e->eps * e->eps * e->kappa * e->kappa : eps2 * kappa) * v->data;
-    /* squares, whose roots are taken at the end */
     for (pu_int i = 0; i < job->D; i++) {
-        double x = (double)w->run.x.at[i], from = nu ? (double)nu[i] : 0, prior = (double)job->gamma_diag[i];
-        double precision = dual ? prior : (double)e->diag[i], push = nu ? (double)job->gamma_nu[i] : 0;
-        double inverse = 1 / precision, off = x - from, size = precision * off * off;
-        double variance = kalman ? e->Z[i * (e->width + 1)] : kappa * inverse; /* at most */
+        double x = (double)mean[i], prior = (double)known[i], from = 0, push = 0, part, error, size;
+        double precision = (double)diag[i], inverse = 1 / precision, variance, unseen;
+        if (nu) {
+            from = (double)nu[i];
+            push = (double)job->gamma_nu[i];
+            push *= push * inverse;
+            m->centre = pu__max(m->centre, precision * from * from);
+        }
+        size = precision * (x - from) * (x - from);
         /* the part of diag(A) that comes from the data, and so has a part in b */
-        double part = dual ? 0 : b * pu__max(1 - prior * inverse, 0);
-        double error = part + eps2 * kappa * (size + push * push * inverse);
-        /* Kalman knows the variance: what nobody observes is as uncertain as its start, whatever Gamma_ii says */
-        double unseen = kalman ? part * variance : 0;
+        part = b * pu__max(1 - prior * inverse, 0);
+        error = part + eps2 * kappa * (size + push);
         if (dual) /* whose mean is nu and a correction, in units of the prior */
             error = eps2 * e->prior * (kappa * kappa * size + prior * from * from);
         error += square + eps2 * precision * x * x;
+        worst = pu__max(worst, error);
+        largest = pu__max(largest, size);
+        if (!all)
+            continue;
+        variance = kalman ? e->Z[i * (e->width + 1)] : kappa * inverse; /* at most */
+        /* Kalman knows the variance: what nobody observes is as uncertain as its start, whatever Gamma_ii says */
+        unseen = kalman ? part * variance : 0;
         if (!(prior > 0))
             prior = precision; /* not known */
         if (!(variance * prior < 1))
             variance = 1 / prior;
-        m->error = pu__max(m->error, error);
         m->nu = pu__max(m->nu, error * prior * prior * variance);
         m->x = pu__max(m->x, pu__max(unseen, error * variance));
-        m->size = pu__max(m->size, size);
-        m->centre = pu__max(m->centre, precision * from * from);
         m->top = pu__max(m->top, fabs(x));
     }
-    m->error = sqrt(m->error);
+    m->error = sqrt(worst);
+    m->size = sqrt(largest);
     m->nu = sqrt(m->nu);
     m->x = sqrt(m->x);
-    m->size = sqrt(m->size);
     return PU_OK;
 }
 

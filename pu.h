@@ -12007,6 +12007,7 @@ typedef struct {
     double weight; /* w */
     double seen;   /* w |e - Phi x| */
     double spread; /* w^1/2 (|e| + |Phi x|) */
+    double pull;   /* w |e - Phi x| |Phi x| */
 } pu__value;
 
 /* d'Gamma d, and in *size the sum of its terms' sizes: as a sum of squares where Gamma knows one. q: scratch. */
@@ -12055,6 +12056,7 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
             most.weight = pu__max(most.weight, w);
             most.seen = pu__max(most.seen, left);
             most.spread = pu__max(most.spread, (double)now->w_root[i] * terms);
+            most.pull = pu__max(most.pull, left * fabs(there));
         }
         most.rounding += w * terms * (off + (double)PU__EPS * terms);
     }
@@ -14242,6 +14244,7 @@ typedef struct {
    it. Errors count relative to the terms that a gradient is the sum of: those in mu, those in Sigma, and log det. With m the
    error of the mean, s the size of mu - nu and a that of e - Phi mu, all in units of their standard deviations:
      Gamma: m s / (1 + s^2)    psi: m / (1 + a)    Phi: m max(a, s) / (1 + a s)    eta: m / a
+   with a s of one and the same row.
    lost->relative may have a value already, and is raised to that of the worst of the gradients that are wanted. */
 PU__FN void pu__gradient_losses(const pu__job *job, const pu__worker *w, const pu__value *v, const pu__mean_error *mean,
                                 double eps, pu__losses *lost)
@@ -14263,7 +14266,7 @@ PU__FN void pu__gradient_losses(const pu__job *job, const pu__worker *w, const p
     else if (out->psi)
         error = pu__max(error, (m + spread) / (1 + a));
     if (out->Phi)
-        error = pu__max(error, (m * pu__max(a, s_data) + spread * s_data) / (1 + a * s_data));
+        error = pu__max(error, (m * pu__max(a, s_data) + spread * s_data) / (1 + v->pull));
     lost->relative = error;
     lost->eta = root * m + eps * v->terms;
     lost->nu = mean->nu + eps * job->gamma_nu_top;
@@ -14302,7 +14305,7 @@ typedef struct {
 /* The residual r = b - A x of the mean, once its columns have been recorded. With z = M^-1 r, z'A z / z'r is a Rayleigh
    quotient as the Ritz values are, and r'A^-1 r at least z'r divided by it. Where A has parts of very different size the
    solver may stop before it has seen the smallest; these are what r consists of then. It is at most r'Gamma^-1 r, for which
-   stands sum_i r_i^2 / Gamma_ii: that may leave not one digit of x'A x, and r be too small to be any more than rounding. */
+   stands sum_i r_i^2 / Gamma_ii: that may leave but one digit of x'A x, and r be too small to be any more than rounding. */
 PU__FN pu_status pu__second_look(const pu__job *job, pu__worker *w, pu__staged_column *c, pu__look *look)
 {
     pu__run *g = &w->run;
@@ -14326,7 +14329,7 @@ PU__FN pu_status pu__second_look(const pu__job *job, pu__worker *w, pu__staged_c
     rr = pu__dot(p->D, NULL, r.at, r.at);
     bb = pu__dot(p->D, NULL, g->u.at, g->u.at);
     zaz = pu__dot(p->D, NULL, z.at, g->q.at);
-    look->blind = rr <= 100 * (double)PU__EPS * bb && 100 * most >= c->xax;
+    look->blind = rr <= 100 * (double)PU__EPS * bb && 1000 * most >= c->xax;
     if (!(zr > 0 && zaz > 0))
         return PU_OK;
     look->missed = 2 * zaz < c->low * zr;
@@ -14709,7 +14712,8 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
     /* the dual engine's variances and probes are differences */
     if (w->engine == PU_DUAL && (job->want_variance || job->want_fit || !job->exact))
         kappa = pu__max(kappa, e->prior);
-    c->nll_rounding = pu__nll_rounding(job, e, v, mean.error);
+    /* the dual engine has the mean's error in units of the prior */
+    c->nll_rounding = pu__nll_rounding(job, e, v, mean.error * (w->engine == PU_DUAL ? sqrt(e->prior) : 1));
     lost = pu__max(job->states_rounding, c->nll_rounding / (size + (double)w->post.observed + 1));
     if (e->kappa * e->eps > 0.01)
         lost = 1; /* a factor without a digit has none to tell */

@@ -14254,6 +14254,7 @@ PU__FN void pu__gradient_losses(const pu__job *job, const pu__worker *w, const p
     double m = mean->error, s = mean->size, error = lost->relative, spread = eps * v->spread;
     /* the dual and the iterative engine know s in units of the prior; the data may know more */
     double s_data = s * (w->engine == PU_DUAL ? sqrt(w->direct.prior) : 1);
+    int near = w->engine != PU_DUAL && w->engine != PU_ITERATIVE; /* s is that of the posterior, not larger */
     if (w->engine == PU_ITERATIVE)
         s_data = sqrt(s * s + v->spread * v->spread);
     if (out->Gamma)
@@ -14266,7 +14267,7 @@ PU__FN void pu__gradient_losses(const pu__job *job, const pu__worker *w, const p
     else if (out->psi)
         error = pu__max(error, (m + spread) / (1 + a));
     if (out->Phi)
-        error = pu__max(error, (m * pu__max(a, s_data) + spread * s_data) / (1 + v->pull));
+        error = pu__max(error, (m * pu__max(a, s_data) + spread * s_data) / (1 + (near ? v->pull : a * s_data)));
     lost->relative = error;
     lost->eta = root * m + eps * v->terms;
     lost->nu = mean->nu + eps * job->gamma_nu_top;
@@ -14705,15 +14706,18 @@ PU__FN double pu__nll_rounding(const pu__job *job, const pu__direct *e, const pu
 PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu__value *v, pu__staged_column *c)
 {
     const pu__direct *e = &w->direct;
-    double kappa = e->kappa, size = fabs(v->value) + (fabs(e->logdet) + fabs(job->gamma_logdet)) / 2, lost;
+    double kappa = e->kappa, size = fabs(v->value) + (fabs(e->logdet) + fabs(job->gamma_logdet)) / 2, scale = 1, lost;
     pu__mean_error mean;
     if (pu__mean_rounding(job, w, v, &mean))
         return PU_E_OPERATOR;
     /* the dual engine's variances and probes are differences */
     if (w->engine == PU_DUAL && (job->want_variance || job->want_fit || !job->exact))
         kappa = pu__max(kappa, e->prior);
-    /* the dual engine has the mean's error in units of the prior */
-    c->nll_rounding = pu__nll_rounding(job, e, v, mean.error * (w->engine == PU_DUAL ? sqrt(e->prior) : 1));
+    /* the dual engine has the mean's error in units of the prior; where there are more rows than entries, they have no
+       common factor */
+    if (w->engine == PU_DUAL && w->post.observed > job->D)
+        scale = sqrt(e->prior);
+    c->nll_rounding = pu__nll_rounding(job, e, v, mean.error * scale);
     lost = pu__max(job->states_rounding, c->nll_rounding / (size + (double)w->post.observed + 1));
     if (e->kappa * e->eps > 0.01)
         lost = 1; /* a factor without a digit has none to tell */

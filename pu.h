@@ -578,11 +578,12 @@ typedef struct {
                                     depends on few of the data */
     double statistical_error;    /* |standard errors| / |gradient| over [Gamma | Phi | psi]; -1: not asked for */
     double solver_error;         /* estimate of the relative error that ending the solver early leaves in the gradient:
-                                    eps (PU_NETWORK: I eps^2), eps^2 = sum |x - A^-1 u|_A^2 / sum |x|_A^2; -1: unknown
+                                    eps (PU_NETWORK: I eps^2), eps^2 = sum |x - A^-1 u|_A^2 / sum |x|_A^2, and more
+                                    where the mean's share of it meets what cancels, e - Phi mu or mu - nu; -1: unknown
                                     (GD, SD, warm start, or nobody asked for the likelihood) */
     double rounding_error;       /* estimate of the relative error that rounding leaves in the results of direct
                                     engines, to the terms that they are the sum of (in mu, in Sigma, log det), on the safe
-                                    side by 3 (docs/design.md, "Rounding"); above 3 times the root of the machine's
+                                    side by 10 (docs/design.md, "Rounding"); above 10 times the root of the machine's
                                     epsilon the status is PU_INEXACT; 1: no digit may be right; -1: not measured (a
                                     device; iterative engine without gradients). Iterative engine: what cancels in
                                     gradients; what the solver leaves is solver_error */
@@ -5952,7 +5953,7 @@ PU__FN double pu__ar_square(const pu_op *op, const pu_real *x, double *size)
         }
         for (pu_int l = 0; l < 8; l++) {
             sum += u[l] * u[l];
-            sizes += terms[l] * fabs(u[l]);
+            sizes += terms[l] * (fabs(u[l]) + (double)PU__EPS * terms[l]);
         }
     }
     *size += sizes;
@@ -6920,7 +6921,7 @@ PU__FN double pu__ssm_square(const pu_op *op, const pu_real *x, double *size)
         }
         for (pu_int i = 0; i < S * S; i++) {
             sum += u[i / S] * W[i] * u[i % S];
-            *size += terms[i / S] * fabs(W[i] * u[i % S]);
+            *size += terms[i / S] * fabs(W[i]) * (fabs(u[i % S]) + (double)PU__EPS * terms[i % S]);
         }
     }
     return sum;
@@ -14571,6 +14572,9 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n,
 /* More than half of the digits gone: what PU_INEXACT means. By half they still serve an optimiser and a standard error. */
 #define PU__HALF_DIGITS sqrt((double)PU__EPS)
 
+/* By how much what is told of rounding exceeds the estimate: these are rough. */
+#define PU__MARGIN 10
+
 /* w->bbar = A^-1 r with the engine's factor. */
 PU__FN pu_status pu__solve_aside(pu__worker *w, pu_block r)
 {
@@ -15272,8 +15276,7 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
         report->rounding_error = pu__worst_loss(job, &sums, &sums.rounding_of);
     }
     inexact = !(report->rounding_error <= PU__HALF_DIGITS);
-    /* estimates may be low by some factor: what is told is on the safe side */
-    report->rounding_error *= report->rounding_error > 0 ? 10 : 1;
+    report->rounding_error *= report->rounding_error > 0 ? PU__MARGIN : 1;
     if (!(report->rounding_error < 1))
         report->rounding_error = 1;
     if (inexact) {
@@ -16643,11 +16646,11 @@ PU__FN pu_status pu__model_rounding(pu__model_task *self, const pu_real *grad, p
     const pu_model *model = self->model;
     const pu__job *job = &self->job;
     pu_real *nu = self->found.nu, *moved = self->job.own_reals + (self->job.times - 1) * model->params;
-    double size = 0, off = 0, scale = 1;
+    double size = 0, off = 0, scale = 1, lost = report->rounding_error / PU__MARGIN;
     for (pu_int i = 0; i < job->D; i++)
         size = pu__max(size, fabs((double)nu[i]));
     for (pu_int i = 0; i < job->D; i++)
-        nu[i] += (pu_real)((uint32_t)i * 2654435769u >> 31 ? size : -size) * (pu_real)report->rounding_error;
+        nu[i] += (pu_real)(((uint32_t)i * 2654435769u >> 31 ? size : -size) * lost);
     if (model->grad(model, &self->found, moved))
         return pu__refuse(report, PU_E_OPERATOR, "model.grad");
     for (pu_int n = 0; n < job->N; n++)
@@ -16656,11 +16659,11 @@ PU__FN pu_status pu__model_rounding(pu__model_task *self, const pu_real *grad, p
         scale = pu__max(scale, fabs((double)grad[i]));
         off = pu__max(off, fabs((double)moved[i] - (double)grad[i]));
     }
-    if (off <= report->rounding_error * scale)
+    if (off <= lost * scale)
         return report->status;
     self->lost = !(off < scale) && report->rounding_error < 1;
-    report->rounding_error = off < scale ? off / scale : 1; /* a NaN, too */
-    if (report->rounding_error > 3 * PU__HALF_DIGITS && pu__is_worse(PU_INEXACT, report->status))
+    report->rounding_error = PU__MARGIN * off < scale ? PU__MARGIN * off / scale : 1; /* a NaN, too */
+    if (report->rounding_error > PU__MARGIN * PU__HALF_DIGITS && pu__is_worse(PU_INEXACT, report->status))
         return pu__fail(report, PU_INEXACT, "gradient of theta (an unstable A: see report.rounding_error)", -1, -1);
     return report->status;
 }

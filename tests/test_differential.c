@@ -1,6 +1,5 @@
 /* test_differential.c - random models, every operator, engine and kind of gradient, against dense arithmetic that is
-   wide enough to be right. Nothing may leave the library as PU_OK with an error above ten times what the report says,
-   but for 2 calls in 10,000.
+   wide enough to be right. Nothing may leave the library as PU_OK with an error above ten times what the report says.
 
    RUN
        build/tests/differential.double                       DEFAULT_COUNT models, seed 1: `./build.sh test rest`; with
@@ -14,8 +13,8 @@
    Dense formulas in the letters of pu.h's head, on matrices of Gamma and Phi that are built from the parameters by
    their definitions, not by the library's products (wide_models.h). Numbers are of 113 bits (__float128) where the
    compiler has them, else long double of at least 64 bits; where long double is a double, the test is skipped and says
-   so. A comparison is made only where the reference's own error, its rounding unit times the condition, is below a
-   tenth of what is allowed.
+   so. A comparison is made only where the reference's own error, its rounding unit times the conditions of A and Gamma, is
+   below a tenth of what is allowed.
 
    WHAT IS AN ERROR
        nll        |got - ref| / (mean over data of |quadratic|/2 + |log det A|/2 + |log det Gamma|/2
@@ -39,10 +38,10 @@
                             cancels at the iterate
        limit                iterative engine run to the end, against exact solutions for the same probes. solver:
                             report.solver_error; rounding: what the report lets one know, (C eps + worst_residual)
-                            ritz_max / ritz_min, or rounding_error. SD, GD: condition times worst_residual. solver counts
-                            times what cancels (e over e - Phi mu, nu over mu - nu) besides: it is of the whole gradient
+                            ritz_max / ritz_min, or rounding_error. SD, GD, of which the report knows nothing: condition
+                            times worst_residual times what cancels (e over e - Phi mu, nu over mu - nu)
        early                the same after few steps: told, no failure
-   Ten times more for operators made of two, see is_composite().
+   Ten times more for operators made of two, see is_composite(). Where the report says 1 or more no digit is claimed.
    PU_INEXACT must come with finite numbers, and rounding_error be at least a tenth of the error, or of 1 (no digit is
    claimed then), but for 1 % of them: it is an estimate. It must not come where nothing is extreme, see false_alarm().
    Models with unit-diagonal conditions of A and Gamma below REFUSE_CONDITION must not be refused. The table at the end
@@ -129,6 +128,7 @@ typedef struct {
     double base;     /* what rounding may do in any case */
     double rounding; /* report.rounding_error, where it is known */
     double solver;   /* error by ending the solver early, told or known; -1: unknown */
+    int told;        /* that is the report's; otherwise it is of the solutions, and what cancels comes on top */
     double condition;    /* of A as the solver sees it; 0: a direct engine */
     pu_report report;
 } outcome;
@@ -136,6 +136,7 @@ typedef struct {
 static void no_errors(const model *m, outcome *o)
 {
     memset(o, 0, sizeof *o);
+    o->told = 1;
     o->base = 16 * sqrt((double)(m->D > m->M ? m->D : m->M)) * EPS;
     for (int p = 0; p < PARTS; p++)
         o->error[p] = -1;
@@ -234,10 +235,11 @@ static int is_composite(const node *op) { return op->kind == PRODUCT || op->kind
 static void judge(const model *m, const reference *f, const char *what, kind k, int slot, const outcome *o)
 {
     tally *t = &tallies[k][slot];
-    double rounding = o->rounding > o->base ? o->rounding : o->base, own = f->unit * f->condition;
+    double rounding = o->rounding > o->base ? o->rounding : o->base, own = f->unit * fmax(f->condition, f->gamma_condition);
     double allowed = 10 * (rounding + (o->solver > 0 ? o->solver : 0));
     int wrong = 0, gross = 0, understated = 0;
     if (is_composite(m->Gamma) || is_composite(m->Phi)) allowed *= 10;
+    if (o->told && allowed >= 10) allowed = HUGE_VAL; /* no digit is claimed */
     tell(m, what, k, slot, o, allowed);
     if (dumping) dump(m, f, what, k, slot, o);
     t->calls++;
@@ -262,8 +264,7 @@ static void judge(const model *m, const reference *f, const char *what, kind k, 
         return;
     }
     for (int p = 0; p < PARTS; p++) {
-        /* the solver's error is one number for the whole gradient: where a block is a difference it is larger by that */
-        double ratio = o->error[p] / (allowed + 10 * (o->solver > 0 ? o->solver : 0) * fmax(f->cancellation, f->shrinkage));
+        double ratio = o->error[p] / (o->told ? allowed : allowed * fmax(1, fmax(f->cancellation, f->shrinkage)));
         if (o->error[p] < 0) continue;
         if (o->status == PU_INEXACT) {
             understated |= ratio > 1 && o->rounding < 0.1; /* beyond that no digit is claimed */
@@ -583,7 +584,8 @@ static void run_steps(const model *m, const reference *f, pu_workspace *ws)
     gradient_of_steps(m, f, hows, network, &want, &left, &cancellation);
     if (left < 1e-3 || cancellation > 1e3) return; /* a recurrence that has ended is rounding */
     call_gradient(m, &want, &s.options, ws, &o);
-    o.base *= (double)s.options.solve.iterations * (s.condition + f->gamma_condition) * fmax(1, cancellation);
+    /* the residual is rounded relative to b, and steps are made of what is left of it */
+    o.base *= (double)s.options.solve.iterations * (s.condition + f->gamma_condition) * fmax(1, cancellation) / fmin(1, left);
     o.condition = s.condition;
     judge(m, f, "gradient", network ? NETWORK_STEPS : OUTPUT_STEPS, slot_of(&s), &o);
 }
@@ -626,6 +628,7 @@ static void run_to_the_limit(const model *m, const reference *f, const gradient 
         printf("  NLL %.15g, estimated %.15g +- %.3g, gap %.3g, %s\n", f->nll, o.report.nll, o.report.nll_95,
                o.report.nll_gap, o.report.nll_converged ? "converged" : "not converged");
     o.solver = known ? o.report.solver_error : s.condition * o.report.worst_residual;
+    o.told = known;
     o.condition = s.condition;
     judge(m, f, "gradient", k, slot_of(&s), &o);
 }
@@ -892,14 +895,14 @@ TEST all_sizes_and_operators_were_there(void)
     PASS();
 }
 
-/* It is an estimate, and 2 in 10,000 are the most that may be too low: today 62 of 540,000 calls in double and 21 of
-   460,000 in float, most of them gradients and values of state spaces whose states are many orders of magnitude apart. */
-TEST ok_is_hardly_ever_wrong(void)
+/* None of the 100,000 models of seed 1, in double and in float, with gcc 12. Estimates stay estimates: other seeds have up
+   to 3 in 100,000 calls, most of them just above the limit, and other compilers round differently. One in 50,000 may be. */
+TEST ok_is_not_wrong(void)
 {
     tc_set_case("%ld calls returned PU_OK with an error above ten times what the report says",
                 total(offsetof(tally, wrong)));
     TC_ASSERT(total(offsetof(tally, ok)) > 0);
-    TC_ASSERT(5000 * total(offsetof(tally, wrong)) <= total(offsetof(tally, ok)));
+    TC_ASSERT(50000 * total(offsetof(tally, wrong)) <= total(offsetof(tally, ok)));
     PASS();
 }
 
@@ -964,7 +967,7 @@ int main(int argc, char **argv)
     }
     if (!GREATEST_LIST_ONLY()) run_all();
     RUN_TEST(all_sizes_and_operators_were_there);
-    RUN_TEST(ok_is_hardly_ever_wrong);
+    RUN_TEST(ok_is_not_wrong);
     RUN_TEST(inexact_tells_by_how_much);
     RUN_TEST(estimates_of_the_likelihood_know_their_error);
     RUN_TEST(mild_models_are_not_refused);

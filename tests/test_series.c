@@ -452,7 +452,6 @@ TEST start_spans_the_share_of_noise(uint64_t seed)
     TC_STATUS(pu_fit(&model, &data, NULL, NULL, from_truth, &other), PU_OK);
     TC_STATUS(pu_model_start(&model, &data, 1, theta, &told), PU_OK);
     TC_STATUS(pu_fit(&model, &data, NULL, NULL, theta, &report), PU_OK);
-    if (getenv("PU_SHOW")) printf("%d: %.4f, from the truth %.4f; %s\n", (int)seed, report.best, other.best, told.plan);
     TC_ASSERT(strstr(told.plan, "the best of ") == told.plan && strstr(told.plan, " to "));
     /* both have converged: 1e-5 squared standard errors by their own estimate; float: rounding of some thousand */
     TC_ASSERT(report.best < other.best + PU_TEST_PICK(1e-3, 5e-2));
@@ -518,7 +517,6 @@ TEST unstable_states_know_their_error(double A)
     TC_ASSERT(!(pu_model_gradient(&model, theta, &data, NULL, NULL, grad, NULL, &report) % PU_INEXACT));
     for (int i = 0; i < 6; i++) scale = fmax(scale, fabs((double)grad[i]));
     off = fabs((double)grad[0] - want) / scale;
-    if (getenv("PU_SHOW")) printf("A %g: %s, off by %.1e, told %.1e\n", A, pu_status_name(report.status), off, report.rounding_error);
     TC_ASSERT(off <= 10 * report.rounding_error);
     TC_ASSERT(report.status == (report.rounding_error > 3 * sqrt(PU_TEST_EPS) ? PU_INEXACT : PU_OK));
     TC_ASSERT(A > 1 || report.status == PU_OK);
@@ -544,7 +542,6 @@ TEST walk_with_a_given_start_is_fitted(uint64_t seed)
     TC_STATUS(pu_model_nll(&model, truth, &data, NULL, NULL, &nll, NULL, NULL), PU_OK);
     TC_STATUS(pu_model_start(&model, &data, 1, theta, NULL), PU_OK);
     TC_ASSERT(!(pu_fit(&model, &data, NULL, NULL, theta, &report) % PU_INEXACT));
-    if (getenv("PU_SHOW")) printf("%d: truth %.3f, fit %.3f, %d gradients\n", (int)seed, nll, report.best, (int)report.gradients);
     TC_ASSERT(report.best < nll);
     PASS();
 }

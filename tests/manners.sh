@@ -57,7 +57,7 @@ verdict "no carriage returns off a terminal" $((1 - $?))
 [[ $? == 0 && ! -s err && ! -s out ]]
 verdict "no lines when quiet" $?
 
-estimate=("$programs/linear_regression" --engine iterative --gradient network --rate 0.1 --steps 5)
+estimate=("$programs/linear_regression" --engine iterative --gradient network --rate 0.1)
 says "an NLL from probes has an error" 0 " (95 %, probes)" "${estimate[@]}"
 grep -q "not converged" out
 verdict "30 steps are enough" $((1 - $?))

@@ -467,8 +467,10 @@ typedef struct {
     pu_adjoint adjoint;     /* default PU_ADJOINT_FULL */
     int no_repeat;          /* leave a reverse pass as it is where its check calls it unstable; PU_INEXACT tells */
     pu_int tape_every;      /* tape: 0 = keep all I directions; s > 0 = keep every s-th state; PU_CHOOSE = about sqrt */
-    const pu_real *precond; /* PCG: diagonal of M^-1, positive. pu_solve: n; pu_gradient: N x D. NULL: 1/diag(A) */
-    const pu_real *step;    /* GD step size. pu_solve: 1; pu_gradient: N. NULL: estimated from a few Lanczos steps */
+    const pu_real *precond; /* PCG (else refused): diagonal of M^-1, positive. pu_solve: n; pu_gradient: N x D. NULL:
+                               1/diag(A) */
+    const pu_real *step;    /* GD (else refused): step size. pu_solve: 1; pu_gradient: N. NULL: estimated from a few
+                               Lanczos steps */
     pu_int precond_stride;  /* pu_gradient: reals from one datum's precond to the next; 0 = D, PU_ZERO = all data share
                                one */
 } pu_solve_options;
@@ -498,7 +500,7 @@ typedef struct {
     double error;              /* with samples or solve.iterations = PU_CHOOSE: the relative error wanted of the
                                   gradient; 0 = 0.1. A pilot (pu_tune) on the first data finds K for the statistical
                                   error and then I for a solver error below half of what K leaves. The report says what
-                                  was chosen and from what */
+                                  was chosen and from what. Without PU_CHOOSE it is refused */
     pu_int most_samples;       /* limit of that K; 0 = 100 */
     pu_int most_iterations;    /* limit of that I; 0 = 100, at most 1,000,000 */
     int tied_psi;              /* psi is one number, written M times (else refused): of its gradient, replicates and
@@ -778,10 +780,11 @@ typedef struct {
                                             and exact engines or fixed probes */
     double rate;                         /* 0 = 0.1 (Adam), 0.01 (SGD), 1 (L-BFGS) */
     pu_schedule schedule;
-    double decay;                        /* PU_RATE_HYPERBOLIC: in steps, > 0; 0 = a tenth of the steps */
+    double decay;                        /* PU_RATE_HYPERBOLIC: in steps, > 0; 0 = a tenth of the steps. This field and the
+                                            next five are refused where nothing reads them */
     double momentum;                     /* SGD; 0 = 0.9, negative = none */
     double beta1, beta2, epsilon;        /* Adam; 0 = 0.9, 0.999, 1e-8 */
-    pu_int history;                      /* L-BFGS pairs; 0 = 10 */
+    pu_int history;                      /* L-BFGS pairs; 0 = 10. Unread where the fit chooses Adam by itself */
     pu_options gradient;                 /* kind, samples, engine, solver, seed, threads ..; seed also orders the mini-
                                             batches */
     pu_int batch;                        /* data per gradient, drawn without replacement; 0 = all */
@@ -796,15 +799,14 @@ typedef struct {
     double seconds;                      /* > 0: stop after that time; needs clock */
     double (*clock)(void *user);         /* seconds since whenever */
     double (*validate)(pu_model *model, const pu_real *theta, void *user); /* smaller is better; NaN stops the fit */
-    pu_int validate_every;               /* steps; 0 = 10 */
-    pu_int patience;                     /* validations without improvement before stopping; 0 = never. Refused without
-                                            validate */
+    pu_int validate_every;               /* steps; 0 = 10. Refused without validate, as patience is */
+    pu_int patience;                     /* validations without improvement before stopping; 0 = never */
     int (*progress)(const pu_fit_report *now, void *user); /* nonzero: stop */
     void *user;
     const char *checkpoint;              /* file to keep the state in: written beside it, under a name of its own, and
                                             renamed, so that it is whole at any moment; tried out before the first
-                                            step. A file that is there and is neither empty nor a checkpoint is not
-                                            replaced (PU_E_FILE). With POSIX (see the switches) it survives a crash of
+                                            step. A file that is there and is neither empty nor a checkpoint, or is
+                                            write-protected (POSIX), is not replaced (PU_E_FILE). With POSIX (see the switches) it survives a crash of
                                             the machine, too (fsync), links are followed, and what is no regular file is
                                             refused; else a link is replaced by the file, and on Windows a kill between
                                             two system calls may leave the new file under its other name alone */
@@ -931,7 +933,7 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
                              const pu_gradient_result *out, pu_report *report);
 
 /* K and I for a wanted error (options->error), as pu_gradient itself does for PU_CHOOSE: *tuned = *options with both
-   replaced by numbers. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4
+   replaced by numbers, and error = 0. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4
    data measures the error of one probe and the decay of the solver's; K falls with the number of data. `out` tells
    which gradients count (at least one of Gamma, Phi, psi) and is not written. options->engine = PU_ENGINE_AUTO: no
    pilot where exact engines are cheaper than 2 probes of 4 steps. Status: as pu_gradient; PU_E_UNSUPPORTED: GD, SD,
@@ -1606,6 +1608,7 @@ struct pu_backend {
 #include <stdlib.h>
 #endif
 #ifndef PU_NO_STDIO
+#include <errno.h>
 #include <stdio.h>
 /* Does this unit see POSIX? In strict C99 (-std=c99) it must ask: -D_POSIX_C_SOURCE=200809L. */
 #if !defined(_WIN32) && ((defined(_POSIX_C_SOURCE) && _POSIX_C_SOURCE + 0 >= 200112L) ||                               \
@@ -1827,8 +1830,7 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
     pu__put_number(&text, ", column ", where->column);
     /* a warning about a column tells the step of the solver */
     pu__put_number(&text, status > 0 && where->column >= 0 ? ", step " : ", index ", where->index);
-    if (where->most > 0)
-        pu__put_number(&text, ", at most ", where->most);
+    pu__put_number(&text, ", at most ", where->most);
     if (status == PU_E_BLOCK || status == PU_E_MEMORY) {
         /* memory of the host is always called so; what a device lacks has the words of its driver */
         int host = strncmp(where->what, "workspace", 9) == 0;
@@ -10024,6 +10026,10 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
         what = "options.solve.check_every (at least 1, or 0 = 5)";
     else if (o->tape_every < 0 && o->tape_every != PU_CHOOSE)
         what = "options.solve.tape_every (at least 1; 0 = all; PU_CHOOSE)";
+    else if (o->precond && o->solver != PU_PCG)
+        what = "options.solve.precond (needs solver = PU_PCG)";
+    else if (o->step && o->solver != PU_GD)
+        what = "options.solve.step (needs solver = PU_GD)";
     if (what)
         return pu__refuse(report, PU_E_ARGUMENT, what);
     /* defaults */
@@ -13356,11 +13362,14 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
             pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
+            double cost = pu__cost(job, (pu_engine)other, rows);
             if (!(job->can >> other & 1))
                 continue;
             pu__put(&t, " ");
             pu__put(&t, pu_engine_text((pu_engine)other));
-            pu__put_number(&t, " ", (pu_int)(pu__cost(job, (pu_engine)other, rows) / 1000));
+            pu__put_number(&t, " ", (pu_int)(cost / 1000));
+            if (other == PU_DUAL && job->most[e] >= job->D && cost < pu__cost(job, (pu_engine)e, rows))
+                pu__put(&t, ", not from D observed entries on: rounding");
         }
         pu__put(&t, ")");
     }
@@ -13488,7 +13497,7 @@ PU__FN pu_engine pu__engine_asked(const pu_options *o, const pu_gradient_result 
     const pu_solve_options *s = &o->solve;
     int solve = s->iterations || s->solver || s->tolerance != 0 || s->absolute2 != 0 || s->adjoint || s->no_repeat || s->tape_every ||
                 s->precond || s->step || s->check_every;
-    int probes = o->samples || o->delta || o->x0 || o->groups || o->rao_blackwell || o->error != 0;
+    int probes = o->samples || o->delta || o->x0 || o->groups || o->rao_blackwell;
     int columns = out && (out->x || out->residual || out->alpha || out->beta || out->logdet || out->columns ||
                           out->precond);
     if (o->engine != PU_ENGINE_DEFAULT)
@@ -13511,7 +13520,7 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
     else if ((int)o->engine < PU_ENGINE_DEFAULT || (int)o->engine > PU_ENGINE_AUTO)
         bad = "options.engine (one of pu_engine, or 0 = chosen)";
     else if (o->samples < 0 && (o->samples != PU_ZERO || o->kind != PU_EXACT))
-        bad = "options.samples (at least 1, or 0 = 10; PU_ZERO only with PU_EXACT)";
+        bad = "options.samples (at least 1, or 0 = 10; PU_ZERO only with PU_EXACT, PU_CHOOSE with the other kinds)";
     else if (o->samples >= INT32_MAX)
         return pu__refuse(report, PU_E_OVERFLOW, "options.samples (below 2^31 - 1)");
     else if (direct && o->kind != PU_EXACT && (o->kind != PU_MONTE_CARLO || o->engine == PU_KALMAN))
@@ -13523,8 +13532,8 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         bad = "options.lanes (1 to 1,000,000, or 0 = 4)";
     else if (o->columns < 0)
         bad = "options.columns (at least 1, or 0 = chosen)";
-    else if (!pu__is_within(o->error, 1))
-        bad = "options.error (0 = 0.1, or positive and below 1)";
+    else if (o->error != 0) /* with PU_CHOOSE it has been used, and is 0 now, unless it is out of range */
+        bad = "options.error (0 = 0.1, or positive and below 1; needs samples or solve.iterations = PU_CHOOSE)";
     return bad ? pu__refuse(report, PU_E_ARGUMENT, bad) : PU_OK;
 }
 
@@ -13575,7 +13584,6 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     const pu_real *psi = job->model->psi;
     const pu_real *m = o->solve.precond;
     const pu_real *step = o->solve.step;
-    pu_solver solver = job->plan.solver;
     pu_int D = job->D;
     pu_int probes = job->K * D;
     pu_int all = job->cols * D;
@@ -13591,10 +13599,10 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
             report->where.column = delta + report->where.index / D; /* delta has no column for the mean */
             return report->status;
         }
-        if (m && solver == PU_PCG && (n == 0 || job->m_stride) &&
+        if (m && (n == 0 || job->m_stride) &&
             pu__check_array(D, m + n * job->m_stride, 1, "options.solve.precond", n, report))
             return report->status;
-        if (step && solver == PU_GD && pu__check_array(1, step + n, 1, "options.solve.step", n, report))
+        if (step && pu__check_array(1, step + n, 1, "options.solve.step", n, report))
             return report->status;
     }
     return PU_OK;
@@ -15391,6 +15399,7 @@ PU__FN pu_status pu__check_staged(const pu__job *job, pu_report *report)
     pu_int all = job->N * job->cols, groups = job->any_grad ? s->groups : 0;
     if ((stage->x && pu__check_result(stage->x, all * job->D, "x", -1, report)) ||
         (stage->residual && pu__check_result(stage->residual, all * job->D, "residual", -1, report)) ||
+        (stage->alpha && pu__check_result(stage->alpha, all * job->plan.I, "alpha", -1, report)) ||
         (stage->beta && pu__check_result(stage->beta, all * job->plan.I, "beta", -1, report)) ||
         (groups && pu__check_result(job->grads + s->group, groups * s->eta, "replicates", -1, report)))
         return report->status;
@@ -15552,13 +15561,13 @@ PU__FN pu_status pu__job_call(pu__call *call, pu__job *job)
 /* Is I to be found? Monte Carlo means converged: there I has no limit, and nothing is to be found. */
 PU__FN int pu__to_pick_I(const pu_options *o) { return o->solve.iterations == PU_CHOOSE && o->kind != PU_MONTE_CARLO; }
 
-/* Does a call with these options begin with pu_tune? */
-PU__FN int pu__to_tune(const pu_options *o)
-{
-    return o && o->kind != PU_EXACT && (o->samples == PU_CHOOSE || o->solve.iterations == PU_CHOOSE);
-}
+/* Is K or I left to us? */
+PU__FN int pu__is_open(const pu_options *o) { return o->samples == PU_CHOOSE || o->solve.iterations == PU_CHOOSE; }
 
-/* The options with K and I at their limits. */
+/* Does a call with these options begin with pu_tune? */
+PU__FN int pu__to_tune(const pu_options *o) { return o && o->kind != PU_EXACT && pu__is_open(o); }
+
+/* The options with K and I at their limits. Nothing is left for `error` to decide. */
 PU__FN pu_options pu__at_limits(const pu_options *options)
 {
     pu_options o = *options;
@@ -15568,6 +15577,8 @@ PU__FN pu_options pu__at_limits(const pu_options *options)
         o.solve.iterations = 0;
     if (pu__to_pick_I(options))
         o.solve.iterations = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
+    if (pu__is_open(options) && pu__is_within(o.error, 1))
+        o.error = 0;
     return o;
 }
 
@@ -15612,7 +15623,7 @@ PU__FN pu_status pu__pilot_make(pu__own_job *p, const pu_lgm *model, const pu_da
     memset(p, 0, sizeof *p);
     p->data = *data;
     p->data.n = pu__min(data->n, PU__PILOT_DATA);
-    *o = *options;
+    *o = pu__at_limits(options);
     o->kind = PU_OUTPUT;
     o->engine = PU_ITERATIVE;
     o->solve.tolerance = 0;
@@ -15879,8 +15890,10 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
         pu__check_numbers(model, report))
         return report->status;
     if (!pu__to_tune(options)) {
-        *tuned = *options;
-        return PU_OK;
+        status = pu__check_options(options, report);
+        if (!status)
+            *tuned = *options;
+        return status;
     }
     status = pu__tune(&call, model, data, options, out, &result);
     if (!status) {
@@ -16526,6 +16539,7 @@ PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_o
     pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &used, report);
     options->samples = used.samples;
     options->solve.iterations = used.solve.iterations;
+    options->error = used.error;
     return status;
 }
 
@@ -18750,8 +18764,17 @@ PU__FN const char *pu__fit_save(pu__fit *fit, int is_trial)
     uint64_t h;
     if (wrong)
         return wrong;
+#ifdef PU__POSIX
+    /* Renaming asks for rights to the directory alone. */
+    if (!access(path, F_OK) && access(path, W_OK))
+        return "checkpoint: the file is there, but cannot be written";
+#endif
     memcpy(fresh, path, sizeof path);
     FILE *file = pu__checkpoint_open(fresh);
+#ifdef ENAMETOOLONG
+    if (!file && errno == ENAMETOOLONG)
+        return "checkpoint: the name is too long, with what is appended to it for the new file";
+#endif
     if (!file)
         return "checkpoint: cannot be opened for writing";
     int ok = fwrite(PU__MAGIC, 8, 1, file) && !pu__fit_agree(fit, file, 1) && pu__fit_transfer(fit, file, 1, &h) &&
@@ -18923,6 +18946,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     const pu_options *g = &o->gradient;
     const pu_solve_options *solve = &g->solve;
     int is_lbfgs = o->optimizer == PU_LBFGS;
+    int is_adam = o->optimizer <= PU_ADAM; /* or left to be chosen */
     *status = PU_E_NULL;
     if (!fit->model)
         return "model";
@@ -18942,16 +18966,17 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.schedule (one of pu_schedule)";
     if (!pu__is_within(o->rate, HUGE_VAL))
         return "fit.rate (0 = the default, or positive and finite)";
-    if (!pu__is_within(o->beta1, 1))
-        return "fit.beta1 (0 = 0.9, or positive and below 1)";
-    if (!pu__is_within(o->beta2, 1))
-        return "fit.beta2 (0 = 0.999, or positive and below 1)";
-    if (!pu__is_within(o->epsilon, HUGE_VAL))
-        return "fit.epsilon (0 = 1e-8, or positive)";
-    if (!(o->momentum < 1 && o->momentum > -HUGE_VAL))
-        return "fit.momentum (below 1; 0 = 0.9, negative = none)";
-    if (!pu__is_within(o->decay, HUGE_VAL))
-        return "fit.decay (0 = a tenth of the steps, or positive)";
+    /* What another optimiser or schedule reads would do nothing. */
+    if (!pu__is_within(o->beta1, 1) || (!is_adam && o->beta1 != 0))
+        return "fit.beta1 (needs PU_ADAM; 0 = 0.9, or positive and below 1)";
+    if (!pu__is_within(o->beta2, 1) || (!is_adam && o->beta2 != 0))
+        return "fit.beta2 (needs PU_ADAM; 0 = 0.999, or positive and below 1)";
+    if (!pu__is_within(o->epsilon, HUGE_VAL) || (!is_adam && o->epsilon != 0))
+        return "fit.epsilon (needs PU_ADAM; 0 = 1e-8, or positive)";
+    if (!(o->momentum < 1 && o->momentum > -HUGE_VAL) || (o->optimizer != PU_SGD && o->momentum != 0))
+        return "fit.momentum (needs PU_SGD; below 1, 0 = 0.9, negative = none)";
+    if (!pu__is_within(o->decay, HUGE_VAL) || (o->schedule != PU_RATE_HYPERBOLIC && o->decay != 0))
+        return "fit.decay (needs PU_RATE_HYPERBOLIC; 0 = a tenth of the steps, or positive)";
     if (!pu__is_within(o->tolerance, HUGE_VAL))
         return "fit.tolerance (0 or more)";
     /* Mini-batches renumber the data, so arrays of each datum do not go with them. */
@@ -18959,12 +18984,12 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.batch (data per gradient, or 0 = all)";
     if (o->accumulate < 0 || o->accumulate > INT32_MAX || (o->accumulate > 1 && !o->batch))
         return "fit.accumulate (at least 1, or 0 = 1; more than 1 only with fit.batch)";
-    if (o->history < 0 || o->history > 10000)
-        return "fit.history (1 to 10000, or 0 = 10)";
+    if (o->history < 0 || o->history > 10000 || (o->history && o->optimizer && !is_lbfgs))
+        return "fit.history (needs PU_LBFGS; 1 to 10000, or 0 = 10)";
     if (o->batch && ((solve->precond && solve->precond_stride != PU_ZERO) || solve->step))
         return "fit.gradient.solve.precond or step (of each datum: not with mini-batches)";
-    if (o->validate_every < 0)
-        return "fit.validate_every (at least 1, or 0 = 10)";
+    if (o->validate_every < 0 || (o->validate_every && !o->validate))
+        return "fit.validate_every (needs validate; at least 1, or 0 = 10)";
     if (o->patience < 0 || (o->patience && !o->validate))
         return "fit.patience (at least 1, with validate; or 0 = never)";
     if (o->checkpoint_every < 0)
@@ -18974,7 +18999,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     /* A warm start needs the same right-hand sides again, and as many of them. */
     if (o->warm_start && !o->fixed_probes)
         return "fit.warm_start (only with fixed_probes)";
-    if (o->warm_start && (g->samples == PU_CHOOSE || solve->iterations == PU_CHOOSE))
+    if (o->warm_start && pu__is_open(g))
         return "fit.warm_start (not with PU_CHOOSE; pu_tune first)";
     if (g->x0 || g->delta)
         return "fit.gradient.x0 or delta (the fit makes its own: fixed_probes, warm_start)";
@@ -19193,6 +19218,7 @@ PU__FN pu_status pu__fit_tune(pu__fit *fit)
     if (fit->samples > 0) {
         g->samples = (pu_int)fit->samples;
         g->solve.iterations = (pu_int)fit->iterations;
+        g->error = 0;
         return PU_OK;
     }
     /* The batches of a step, but hardly more than all data. */

@@ -34,6 +34,7 @@ int main(int argc, char **argv)
     pu_report told;
     pu_predict_result prediction = {0};
     double nll = 0, nll_se = 0, error, inside;
+    nll_words words;
     json out;
 
     fit_flags_default(&flags);
@@ -63,6 +64,7 @@ int main(int argc, char **argv)
     if (options.gradient.kind == PU_EXACT) options.optimizer = PU_LBFGS;
     fit_run(&model, &data, &options, NULL, theta, &report);
     fit_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told);
+    words = nll_error(&told);
     need(pu_fit_errors(&model, &data, &options.gradient, NULL, theta, se, &told), &told);
 
     prediction.mean = c.mean, prediction.fit = c.variance;
@@ -72,8 +74,9 @@ int main(int argc, char **argv)
         printf("device %s\n", device_name);
         printf("%ld points of %ld curve%s, %ld bumps: %s, %ld steps, %.3f s\n", points, targets, targets > 1 ? "s" : "",
                features, report.last.plan, (long)report.step, report.seconds);
-        printf("prior precision alpha %.3g (+- %.0f %%), noise %.3f (+- %.0f %%; truth %.3f), NLL per curve %.3f\n",
-               exp((double)theta[0]), 100 * (double)se[0], exp(-(double)theta[1] / 2), 50 * (double)se[1], CURVE_NOISE, nll);
+        printf("prior precision alpha %.3g (+- %.0f %%), noise %.3f (+- %.0f %%; truth %.3f)\nNLL per curve %.3f%s\n",
+               exp((double)theta[0]), 100 * (double)se[0], exp(-(double)theta[1] / 2), 50 * (double)se[1], CURVE_NOISE, nll,
+               words.text);
         printf("error on [-3, 3] %.3f, of which the 95 %% band holds %.1f %%\n", error, 100 * inside);
     }
     curve_draw(&c, svg, "Bayesian linear regression");

@@ -32,6 +32,7 @@ int main(int argc, char **argv)
     pu_report told;
     pu_predict_result prediction = {0};
     double nll = 0, nll_se = 0, first = 0, error, inside;
+    nll_words words;
     json out;
 
     fit_flags_default(&flags);
@@ -55,6 +56,7 @@ int main(int argc, char **argv)
     fit_nll(&model, theta, &data, &options.gradient, NULL, &first, &nll_se, &told);
     fit_run(&model, &data, &options, NULL, theta, &report);
     fit_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told);
+    words = nll_error(&told);
 
     prediction.mean = c.mean, prediction.fit = c.variance;
     need(pu_model_predict(&model, theta, &data, &options.gradient, NULL, &prediction, &told), &told);
@@ -63,7 +65,7 @@ int main(int argc, char **argv)
         printf("device %s\n", device_name);
         printf("%ld points of %ld curves, %ld hidden units, %ld parameters: %s, %ld steps, %.2f s\n", points, targets, hidden,
                (long)model.params, report.last.plan, (long)report.step, report.seconds);
-        printf("NLL per curve %.3f at the start, %.3f at the end; noise %.3f (truth %.3f)\n", first, nll,
+        printf("NLL per curve %.3f at the start, %.3f%s at the end; noise %.3f (truth %.3f)\n", first, nll, words.text,
                exp(-(double)theta[model.params - 1] / 2), CURVE_NOISE);
         printf("error on [-3, 3] %.3f, of which the 95 %% band holds %.1f %%\n", error, 100 * inside);
     }

@@ -77,6 +77,7 @@ int main(int argc, char **argv)
     pu_data data;
     pu_real *y, *truth, *theta, *mean, *variance;
     double *strength, nll = 0, nll_se = 0;
+    nll_words words;
     json out;
 
     fit_flags_default(&flags);
@@ -105,6 +106,7 @@ int main(int argc, char **argv)
     options.schedule = PU_RATE_COSINE;
     fit_run(&model, &data, &options, NULL, theta, &report);
     fit_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told);
+    words = nll_error(&told);
 
     prediction.mean = mean, prediction.variance = variance;
     need(pu_model_predict(&model, theta, &data, &options.gradient, NULL, &prediction, &told), &told);
@@ -122,8 +124,8 @@ int main(int argc, char **argv)
         printf("device %s\n", device_name);
         printf("%ld x %ld table of rank %ld, %g lost, %g hidden; %ld factors, %s, %.2f s\n", rows, columns, rank, missing,
                hidden, factors, report.last.plan, report.seconds);
-        printf("noise precision beta %.3f (truth 4);  NLL per row %.4f\nstrength of the principal directions:",
-               exp((double)theta[model.params - 1]), nll);
+        printf("noise precision beta %.3f (truth 4);  NLL per row %.4f%s\nstrength of the principal directions:",
+               exp((double)theta[model.params - 1]), nll, words.text);
         for (i = 0; i < factors; i++) printf(" %.2f", strength[i]);
         if (checked > 0)
             printf("\nhidden entries: error %.3f (column mean %.3f, noise 0.5), 95 %% interval holds %.1f %%\n",

@@ -227,7 +227,7 @@ static pu_fit_options fit_setup(app *a)
     if (o.steps == 0) o.steps = (pu_int)a->epochs * each;
     o.batch = (pu_int)a->batch < a->r.seen ? (pu_int)a->batch : a->r.seen, o.accumulate = (pu_int)a->accumulate;
     o.gradient.seed |= (uint64_t)fingerprint(a) << 32, o.gradient.lanes = (int)a->lanes;
-    o.validate = a->no_validation ? NULL : validate, o.validate_every = a->validate ? (pu_int)a->validate : 2 * each,
+    if (!a->no_validation) o.validate = validate, o.validate_every = a->validate ? (pu_int)a->validate : 2 * each;
     o.user = a;
     o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL, o.checkpoint_every = (pu_int)a->keep;
     o.schedule = a->decay ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, ratings, demo, scaling, gradient_error) behave:
+# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, linear_regression, ratings, demo, scaling,
+# gradient_error) behave:
 # output that cannot be written is an error; Ctrl-C ends the step, keeps the checkpoint and prints what there is; off a terminal
 # there are lines of progress; what is left out is told; messages about a file say what to try.
 set -uo pipefail
@@ -55,6 +56,15 @@ verdict "no carriage returns off a terminal" $((1 - $?))
 "$programs/noisy_ar" --length 60 --order 1 --optimizer adam --steps 30 --progress 1e-9 --quiet >out 2>err
 [[ $? == 0 && ! -s err && ! -s out ]]
 verdict "no lines when quiet" $?
+
+estimate=("$programs/linear_regression" --engine iterative --gradient network --rate 0.1)
+says "an NLL from probes has an error" 0 " (95 %, probes)" "${estimate[@]}"
+grep -q "not converged" out
+verdict "30 steps are enough" $((1 - $?))
+says "an NLL from too few steps" 0 "the solver has not converged" "${estimate[@]}" --iterations 3
+says "an exact NLL" 0 "NLL per curve 13.403" "$programs/linear_regression"
+grep -q "NLL.*95 %" out
+verdict "an exact NLL has no error" $((1 - $?))
 
 # ---- files
 

@@ -556,6 +556,13 @@ SPOIL(lanes_most, s->options.lanes = INT_MAX)
 SPOIL(error_nan, s->options.error = (double)NAN)
 SPOIL(error_infinite, s->options.error = HUGE_VAL)
 SPOIL(error_negative, s->options.error = -0.1)
+SPOIL(error_alone, s->options.error = 0.05)
+SPOIL(error_alone_exact, s->options.kind = PU_EXACT; s->options.error = 0.05; s->o.out.logdet = NULL)
+SPOIL(m_and_cg, s->options.solve.precond = s->m)
+SPOIL(m_and_gd, s->options.solve.precond = s->m; s->options.solve.solver = PU_GD; s->o.out.logdet = NULL)
+SPOIL(step_and_cg, s->options.solve.step = s->step)
+SPOIL(step_and_pcg, s->options.solve.step = s->step; s->options.solve.solver = PU_PCG)
+SPOIL(exact_choose, s->options.kind = PU_EXACT; s->options.samples = PU_CHOOSE; s->o.out.logdet = NULL)
 SPOIL(absolute_infinite, s->options.solve.absolute2 = HUGE_VAL)
 SPOIL(columns_negative, s->options.columns = -1)
 SPOIL(network_dense, s->options.engine = PU_DENSE)
@@ -851,6 +858,15 @@ static const row rows[] = {
     {"error NaN", error_nan, OPTIONS, PU_E_ARGUMENT, "options.error", NOWHERE},
     {"error Inf", error_infinite, OPTIONS, PU_E_ARGUMENT, "options.error", NOWHERE},
     {"error < 0", error_negative, OPTIONS, PU_E_ARGUMENT, "options.error", NOWHERE},
+    {"error without PU_CHOOSE", error_alone, OPTIONS, PU_E_ARGUMENT, "options.error", NOWHERE},
+    {"error and PU_EXACT", error_alone_exact, OPTIONS, PU_E_ARGUMENT, "options.error", NOWHERE},
+    {"m, CG", m_and_cg, OPTIONS | SOLVE, PU_E_ARGUMENT, "options.solve.precond (needs solver = PU_PCG)", NOWHERE},
+    {"m, GD", m_and_gd, GRADIENT | BYTES | SOLVE, PU_E_ARGUMENT, "options.solve.precond (needs solver = PU_PCG)",
+     NOWHERE},
+    {"step, CG", step_and_cg, OPTIONS | SOLVE, PU_E_ARGUMENT, "options.solve.step (needs solver = PU_GD)", NOWHERE},
+    {"step, PCG", step_and_pcg, OPTIONS | SOLVE, PU_E_ARGUMENT, "options.solve.step (needs solver = PU_GD)", NOWHERE},
+    {"PU_CHOOSE and PU_EXACT", exact_choose, GRADIENT | BYTES, PU_E_ARGUMENT,
+     "options.samples (at least 1, or 0 = 10; PU_ZERO only with PU_EXACT, PU_CHOOSE with the other kinds)", NOWHERE},
     {"absolute2 Inf", absolute_infinite, OPTIONS | SOLVE, PU_E_ARGUMENT, "options.solve.absolute2", NOWHERE},
     {"columns < 0", columns_negative, OPTIONS, PU_E_ARGUMENT, "options.columns", NOWHERE},
     {"network by the dense engine", network_dense, GRADIENT | BYTES, PU_E_ARGUMENT,
@@ -1025,7 +1041,6 @@ SPOIL(legal_no_grad, s->Gamma.grad = NULL; s->Gamma.logdet_grad = NULL; s->Phi.g
       s->o.out.Gamma = s->o.out.Phi = NULL)
 SPOIL(legal_no_diag, s->Gamma.diag = NULL; s->Phi.gram_diag = NULL;
       s->options.solve.solver = PU_PCG; s->options.solve.precond = s->m)
-SPOIL(legal_m_unused, s->m[0] = PU_R(NAN); s->options.solve.precond = s->m)
 SPOIL(legal_mask_bits, s->mask[0] = 255; s->mask[1] = 2)
 SPOIL(legal_empty_list, as_lists(s); s->start[1] = 0; s->start[2] = 3; s->start[3] = 6)
 SPOIL(legal_all_lists_empty, as_lists(s); memset(s->start, 0, sizeof s->start))
@@ -1037,6 +1052,9 @@ SPOIL(legal_many_lanes, s->options.lanes = 1000; s->options.threads = 1000;
 SPOIL(legal_one_sample, s->options.samples = 1)
 SPOIL(legal_exact_no_samples, s->options.kind = PU_EXACT; s->options.samples = PU_ZERO;
       s->o.out.logdet = NULL)
+/* pu_nll has no use for the error, but the same options as a gradient that has */
+SPOIL(legal_error, s->options.samples = PU_CHOOSE; s->options.most_samples = 4; s->options.error = 0.5)
+SPOIL(legal_error_exact, legal_error(s, r); s->options.engine = PU_DENSE; s->options.kind = PU_MONTE_CARLO)
 SPOIL(legal_zero_phi, memset(s->phi, 0, sizeof s->phi))
 
 typedef struct {
@@ -1053,7 +1071,6 @@ static const legal_row legal_rows[] = {
     {"no sample, probes given", legal_no_sample, OPTIONS},
     {"no grad, no such gradient", legal_no_grad, OPTIONS},
     {"PCG without diag, m given", legal_no_diag, OPTIONS},
-    {"NaN in m that CG does not use", legal_m_unused, OPTIONS},
     {"mask bytes other than one", legal_mask_bits, SHAPES},
     {"one list empty", legal_empty_list, SHAPES},
     {"all lists empty", legal_all_lists_empty, SHAPES},
@@ -1063,6 +1080,8 @@ static const legal_row legal_rows[] = {
     {"more lanes, threads and columns than work", legal_many_lanes, OPTIONS},
     {"one probe", legal_one_sample, OPTIONS},
     {"exact without probes", legal_exact_no_samples, OPTIONS},
+    {"an error with PU_CHOOSE", legal_error, NLL | BYTES},
+    {"an error with PU_CHOOSE, dense", legal_error_exact, NLL},
     {"Phi = 0", legal_zero_phi, SHAPES},
 };
 
@@ -1269,6 +1288,10 @@ TEST the_largest_number_is_told(void)
     s.options.groups = K + 1, s.o.out.se_psi = s.o.out.psi;
     ASSERT_EQ(pu_gradient(&s.model, &s.data, &s.options, NULL, &s.o.out, &report), PU_E_ARGUMENT);
     ASSERT(report.where.most == K);
+    /* of one datum, which is datum 0 */
+    s.data = pu_data_full(1, M, s.y), s.datum = 1;
+    ASSERT_EQ(call(&s, EXACT, &report), PU_E_ARGUMENT);
+    ASSERT(report.where.most == 0 && strstr(pu_explain(&report, text, sizeof text), ", at most 0"));
     PASS();
 }
 
@@ -1372,6 +1395,12 @@ static double no_clock(void *unused)
     return 0;
 }
 
+static double no_validation(pu_model *model, const pu_real *theta, void *unused)
+{
+    (void)model, (void)unused;
+    return -(double)theta[0];
+}
+
 /* Every double of the options, at a value that is none: refused by name, theta as it was. */
 TEST fit_options_must_be_numbers(double value)
 {
@@ -1401,6 +1430,115 @@ TEST fit_options_must_be_numbers(double value)
         TC_ASSERT(strncmp(report.where.what, names[i], strlen(names[i])) == 0);
         TC_ASSERT(memcmp(theta, start, sizeof start) == 0);
     }
+    PASS();
+}
+
+/* Options that nothing would read: refused by name with what they need, and theta stays. With what they need they do. */
+TEST fit_options_must_be_of_use(void)
+{
+    static const struct {
+        const char *what;
+        pu_optimizer useless, useful;
+    } cases[] = {{"fit.momentum (needs PU_SGD", PU_OPTIMIZER_DEFAULT, PU_SGD},
+                 {"fit.momentum (needs PU_SGD", PU_ADAM, PU_SGD},
+                 {"fit.momentum (needs PU_SGD", PU_LBFGS, PU_SGD},
+                 {"fit.beta1 (needs PU_ADAM", PU_LBFGS, PU_OPTIMIZER_DEFAULT},
+                 {"fit.beta1 (needs PU_ADAM", PU_SGD, PU_ADAM},
+                 {"fit.beta2 (needs PU_ADAM", PU_LBFGS, PU_OPTIMIZER_DEFAULT},
+                 {"fit.beta2 (needs PU_ADAM", PU_SGD, PU_ADAM},
+                 {"fit.epsilon (needs PU_ADAM", PU_LBFGS, PU_OPTIMIZER_DEFAULT},
+                 {"fit.epsilon (needs PU_ADAM", PU_SGD, PU_ADAM},
+                 {"fit.history (needs PU_LBFGS", PU_ADAM, PU_LBFGS},
+                 {"fit.history (needs PU_LBFGS", PU_SGD, PU_OPTIMIZER_DEFAULT},
+                 {"fit.decay (needs PU_RATE_HYPERBOLIC", PU_OPTIMIZER_DEFAULT, PU_ADAM},
+                 {"fit.validate_every (needs validate", PU_ADAM, PU_ADAM}};
+    pu_model model;
+    pu_real y[4] = {1, 2, 3, 5}, theta[8] = {0}, start[8];
+    pu_data data = pu_data_full(2, 2, y);
+    memset(&model, 0, sizeof model);
+    pu_workspace_block(&model.memory, tc_bytes(20000), 20000);
+    TC_STATUS(pu_model_factors(&model, 2, 1, NULL), PU_OK);
+    TC_STATUS(pu_model_start(&model, &data, 1, theta, NULL), PU_OK);
+    memcpy(start, theta, sizeof start);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *what = cases[i].what;
+        pu_fit_options o;
+        pu_fit_report report;
+        memset(&o, 0, sizeof o);
+        o.steps = 2, o.gradient.kind = PU_EXACT, o.optimizer = cases[i].useless;
+        if (strstr(what, "momentum")) o.momentum = 0.5;
+        if (strstr(what, "beta1")) o.beta1 = 0.5;
+        if (strstr(what, "beta2")) o.beta2 = 0.5;
+        if (strstr(what, "epsilon")) o.epsilon = 1e-6;
+        if (strstr(what, "history")) o.history = 3;
+        if (strstr(what, "decay")) o.decay = 5;
+        if (strstr(what, "validate_every")) o.validate_every = 1;
+        tc_set_case("%s, optimiser %d", what, (int)cases[i].useless);
+        memcpy(theta, start, sizeof start);
+        TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_E_ARGUMENT);
+        TC_ASSERT(strncmp(report.where.what, what, strlen(what)) == 0 && report.gradients == 0);
+        TC_ASSERT(memcmp(theta, start, sizeof start) == 0);
+        o.optimizer = cases[i].useful;
+        if (o.decay > 0) o.schedule = PU_RATE_HYPERBOLIC;
+        if (o.validate_every) o.validate = no_validation;
+        TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_OK);
+        TC_ASSERT(report.gradients > 0 && memcmp(theta, start, sizeof start) != 0);
+    }
+    PASS();
+}
+
+/* Reads as the host does, but the first array of step sizes comes back with an infinite one. */
+static int reads;
+
+static void lossy_read(void *unused, void *host, const void *device, size_t bytes)
+{
+    (void)unused;
+    memmove(host, device, bytes);
+    if (bytes % (STEPS * sizeof(pu_real)) == 0 && reads++ == 0) *(pu_real *)host = PU_R(INFINITY);
+}
+
+/* Nothing that is not finite is written: step sizes are looked at as all other results are. */
+TEST a_backend_loses_a_step_size(void)
+{
+    setup s;
+    pu_report report;
+    pu_real *alpha;
+    make_setup(&s);
+    alpha = s.o.out.alpha;
+    memset(&s.o.out, 0, sizeof s.o.out);
+    s.o.out.alpha = alpha;
+    s.backend.read = lossy_read, s.options.backend = &s.backend;
+    s.options.x0 = s.x0; /* so that no likelihood is made of them */
+    reads = 0;
+    tc_set_case("alpha");
+    TC_STATUS(call(&s, GRADIENT, &report), PU_NONFINITE);
+    TC_ASSERT(reads > 0 && strcmp(report.where.what, "alpha") == 0 && report.where.index == 0);
+    TC_ASSERT(outputs_untouched(&s));
+    PASS();
+}
+
+/* K is chosen for the error that is wanted. pu_tune leaves options that pu_gradient takes: nothing is open in them. */
+TEST an_error_is_for_choosing(void)
+{
+    setup s;
+    pu_options tuned;
+    pu_gradient_result out;
+    pu_report report;
+    make_setup(&s);
+    memset(&out, 0, sizeof out);
+    out.psi = s.o.out.psi;
+    s.options.error = 0.5;
+    tc_set_case("pu_tune");
+    tuned.samples = 77;
+    TC_STATUS(pu_tune(&s.model, &s.data, &s.options, NULL, &out, &tuned, &report), PU_E_ARGUMENT);
+    TC_ASSERT(strncmp(report.where.what, "options.error (", 15) == 0 && tuned.samples == 77);
+    s.options.samples = PU_CHOOSE;
+    TC_STATUS(pu_gradient(&s.model, &s.data, &s.options, NULL, &out, &report), PU_OK);
+    TC_STATUS(pu_tune(&s.model, &s.data, &s.options, NULL, &out, &tuned, &report), PU_OK);
+    TC_ASSERT(tuned.samples >= 2 && tuned.error == 0);
+    TC_STATUS(pu_tune(&s.model, &s.data, &tuned, NULL, &out, &tuned, &report), PU_OK);
+    TC_STATUS(pu_gradient(&s.model, &s.data, &tuned, NULL, &out, &report), PU_OK);
+    TC_ASSERT(report.samples == tuned.samples);
     PASS();
 }
 
@@ -1592,6 +1730,9 @@ int main(int argc, char **argv)
     RUN_TESTp(fit_options_must_be_numbers, (double)NAN);
     RUN_TESTp(fit_options_must_be_numbers, HUGE_VAL);
     RUN_TESTp(fit_options_must_be_numbers, -HUGE_VAL);
+    RUN_TEST(fit_options_must_be_of_use);
+    RUN_TEST(an_error_is_for_choosing);
+    RUN_TEST(a_backend_loses_a_step_size);
     RUN_TEST(patience_needs_validation);
     RUN_TEST(tiny_inputs_have_a_start);
     for (i = 0; i < MODELS; i++) {

@@ -374,6 +374,32 @@ TEST what_cannot_be_read_is_not_replaced(void)
     PASS();
 }
 
+/* The same for one that is write-protected, in a directory where all may write: other programs do not replace it, either.
+   What needs no writing works. */
+TEST what_is_write_protected_is_not_replaced(void)
+{
+    struct stat before, after;
+    int status;
+    fit f;
+    TC_ASSERT(make_fit(&f, 3));
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(chmod(state, 0444) == 0 && chmod(directory, 0777) == 0 && stat(state, &before) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (geteuid() == 0 && setuid(65534)) _exit(1);
+        if (!is_refused(&f, "cannot be written")) _exit(2);
+        f.o.resume = 1;
+        if (run(&f) != PU_OK || f.report.resumed != 3) _exit(3); /* it is at its end */
+        f.o.steps = 5;
+        if (run(&f) != PU_E_FILE || !is_told(&f, "cannot be written") || f.report.step != 3) _exit(4);
+        _exit(0);
+    }
+    TC_ASSERT(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    TC_ASSERT(stat(state, &after) == 0 && after.st_ino == before.st_ino && after.st_mode == before.st_mode);
+    TC_ASSERT(files() == 1);
+    PASS();
+}
+
 /* ---- what cannot be written ---- */
 
 static int limit_files(const pu_fit_report *now, void *user)
@@ -419,6 +445,13 @@ TEST what_cannot_be_written_shows_at_the_start(void)
     memset(long_name, 'x', sizeof long_name), long_name[sizeof long_name - 1] = 0;
     f.o.checkpoint = long_name;
     TC_ASSERT(is_refused(&f, "too long"));
+    /* for the file system: the name itself, and the name with what is appended to it */
+    for (int letters = 300; letters >= 250; letters -= 50) {
+        int used = snprintf(long_name, sizeof long_name, "%s/", directory);
+        memset(long_name + used, 'x', (size_t)letters), long_name[used + letters] = 0;
+        tc_set_case("%d letters", letters);
+        TC_ASSERT(is_refused(&f, "too long"));
+    }
     if (geteuid() != 0) {
         tc_set_case("a directory that may not be written to");
         TC_ASSERT(mkdir(in_directory("locked"), 0500) == 0);
@@ -547,6 +580,7 @@ int main(int argc, char **argv)
     RUN_TEST(links_are_followed);
     RUN_TEST(what_is_no_checkpoint_is_not_replaced);
     RUN_TEST(what_cannot_be_read_is_not_replaced);
+    RUN_TEST(what_is_write_protected_is_not_replaced);
     RUN_TEST(what_cannot_be_written_shows_at_the_start);
     RUN_TEST(forged_numbers_are_not_believed);
     RUN_TEST(the_other_byte_order_is_refused);

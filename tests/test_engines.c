@@ -253,6 +253,38 @@ TEST auto_says_what_it_chose(void)
     PASS();
 }
 
+/* With D observed entries or more the dual engine is left out, however cheap. The plan says so where its figure is the
+   smaller one, as in 30 entries of 5 factors, and is silent where dense is cheaper anyway. */
+TEST auto_says_why_not_dual(void)
+{
+    enum { M = 30, N = 3 };
+    static const char reason[] = ", not from D observed entries on: rounding";
+    pu_int D, n;
+    for (D = 5; D <= 40; D += 35) {
+        pu_real *Phi = tc_normal(1, M * D), *psi = tc_reals(M), *y = tc_normal(2, N * M);
+        pu_op prior = pu_op_identity(D), map = pu_op_dense(M, D, Phi);
+        pu_lgm lgm = {&prior, &map, NULL, NULL, NULL};
+        pu_data data = pu_data_full(N, M, y);
+        pu_gradient_result out;
+        pu_options o;
+        pu_report report;
+        const char *at;
+        memset(&o, 0, sizeof o), memset(&out, 0, sizeof out);
+        tc_fill(M, psi, PU_R(2)), lgm.psi = psi;
+        o.kind = PU_EXACT;
+        out.psi = tc_reals(M);
+        tc_set_case("D %d", (int)D);
+        for (n = 0; n < N * M; n++) y[n] = n % M < 24 ? y[n] : PU_R(NAN);
+        data = pu_data_nan(N, M, y);
+        TC_STATUS(pu_gradient(&lgm, &data, &o, NULL, &out, &report), PU_OK);
+        at = strstr(report.plan, reason);
+        TC_ASSERT(report.served[D == 5 ? PU_DENSE : PU_DUAL] == N);
+        TC_ASSERT((at != NULL) == (D == 5));
+        TC_ASSERT(!at || strstr(at + 1, reason) == NULL);
+    }
+    PASS();
+}
+
 /* Factor model with very ragged data: a few entries by the dual engine, many by CG, all in one call. The gradient is the sum
    of what the two give apart. */
 TEST auto_mixes(void)
@@ -652,6 +684,7 @@ int main(int argc, char **argv)
     RUN_TEST(diagonals_agree);
     RUN_TEST(banded_is_the_limit_of_cg);
     RUN_TEST(auto_says_what_it_chose);
+    RUN_TEST(auto_says_why_not_dual);
     RUN_TEST(auto_mixes);
     RUN_TEST(nearly_singular);
     RUN_TEST(little_noise);

@@ -183,7 +183,7 @@ TEST batches_epochs_and_stops(void)
     memcpy(theta, p.theta, (size_t)p.model.params * sizeof(pu_real));
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
     TC_ASSERT(report.stop == PU_FIT_VALIDATION && report.step == 8 && report.best_step == 4 && report.best == 1);
-    o.steps = 4, o.validate = NULL, o.patience = 0, w.stop_at = -1; /* the point after four steps is what was kept */
+    o.steps = 4, o.validate = NULL, o.validate_every = o.patience = 0, w.stop_at = -1; /* the point after four steps is what was kept */
     memcpy(kept, p.theta, (size_t)p.model.params * sizeof(pu_real));
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, kept, &report), PU_OK);
     TC_ASSERT(memcmp(kept, theta, (size_t)p.model.params * sizeof(pu_real)) == 0);
@@ -879,7 +879,7 @@ TEST words_fit_any_buffer(void)
     char whole[400], part[400];
     size_t size;
     memset(&report, 0, sizeof report);
-    report.where.what = "", report.where.datum = report.where.column = report.where.index = -1;
+    report.where.what = "", report.where.datum = report.where.column = report.where.index = report.where.most = -1;
     report.stop = PU_FIT_TIME, report.step = 2, report.steps = 9, report.gradients = 2, report.best_step = 1;
     report.objective = -12.03456789, report.objective_se = 0.000125, report.best = (double)NAN;
     pu_fit_explain(&report, whole, sizeof whole);

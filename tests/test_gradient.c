@@ -146,8 +146,8 @@ static void make_network(problem *p, prior_kind prior, int solver, pu_int I, int
     p->options.x0 = warm ? tc_normal(6, NETWORK_N * (NETWORK_K + 1) * NETWORK_D) : NULL;
     p->options.solve.solver = all_solvers[solver];
     p->options.solve.iterations = I ? I : PU_ZERO;
-    p->options.solve.precond = m;
-    p->options.solve.step = step;
+    if (all_solvers[solver] == PU_PCG) p->options.solve.precond = m;
+    if (all_solvers[solver] == PU_GD) p->options.solve.step = step;
     if (prior == PRIOR_SPD && all_solvers[solver] == PU_PCG) {
         p->options.solve.precond_stride = PU_ZERO;
         set_slot(&p->slots[5], "m", m, NETWORK_D, 0);
@@ -241,7 +241,7 @@ TEST gradient_in_m_needs_one_m_and_a_network(void)
         pu_report report;
         pu_real *m = tc_random_positive(77, N * D), *grad = tc_reals(D);
         make_problem(&p, PRIOR_DIAGONAL, D, M, N, 100);
-        p.options.samples = 2, p.options.solve.solver = c == CG ? PU_CG : PU_PCG, p.options.solve.precond = c == NONE ? NULL : m;
+        p.options.samples = 2, p.options.solve.solver = c == CG ? PU_CG : PU_PCG, p.options.solve.precond = c == NONE || c == CG ? NULL : m;
         p.options.solve.precond_stride = c == EACH ? 0 : PU_ZERO;
         p.options.kind = c == OUTPUT ? PU_OUTPUT : PU_NETWORK;
         memset(&p.out, 0, sizeof p.out);

@@ -363,7 +363,7 @@ TEST standard_errors_of_a_tuned_run(void)
     TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[0], se[0], &report), PU_OK);
     TC_ASSERT(report.samples >= 2 && report.samples < 16 && report.groups == report.samples);
     TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[1], se[1], NULL), PU_OK);
-    o.samples = report.samples, o.solve.iterations = report.iterations;
+    o.samples = report.samples, o.solve.iterations = report.iterations, o.error = 0;
     TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[2], se[2], NULL), PU_OK);
     bytes = (size_t)p.model.params * sizeof(pu_real);
     TC_ASSERT(memcmp(se[0], se[1], bytes) == 0 && memcmp(se[0], se[2], bytes) == 0);

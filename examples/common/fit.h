@@ -172,6 +172,26 @@ static inline void fit_nll(pu_model *model, const pu_real *theta, const pu_data 
     need_result(pu_model_nll(model, theta, data, &o, ws, nll, nll_se, report), report);
 }
 
+/* How good the NLL of a report is: half the width of its 95 % interval, and what the solver leaves where that counts. Empty where
+   it is exact. */
+typedef struct {
+    char text[120];
+} nll_words;
+
+static inline nll_words nll_error(const pu_report *report)
+{
+    nll_words w = {""};
+    int used = 0;
+    if (report->nll_95 > 0)
+        used = snprintf(w.text, sizeof w.text, " +- %.2g (95 %%, %s)", report->nll_95,
+                        report->served[PU_ITERATIVE] ? "probes" : "rounding");
+    if (report->nll_se < 0) used = snprintf(w.text, sizeof w.text, " (a single probe: error unknown)");
+    if (report->served[PU_ITERATIVE] && !report->nll_converged)
+        snprintf(w.text + used, sizeof w.text - (size_t)used,
+                 ", and the solver has not converged (about %.2g; more --iterations)", report->nll_gap);
+    return w;
+}
+
 /* Most memory this process has had, in MB. Linux tells it of the program itself; getrusage counts the parent's, too, as it was
    when it started this program. */
 static inline double peak_mb(void)

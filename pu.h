@@ -14306,17 +14306,12 @@ PU__FN pu_status pu__gradient_sizes(const pu__job *job, pu__worker *w, const pu_
 /* Is the value of data of the iterative engine known as a sum of squares? On a device it is not. */
 PU__FN int pu__has_value(const pu__job *job) { return !job->device && (job->any_grad || job->want_nll); }
 
-/* What the mean's residual tells of the solver. */
-typedef struct {
-    int missed; /* parts of A smaller than all that the solver has seen */
-    int blind;  /* there may be more of them: all that is left of the residual is rounding, and not small for these */
-} pu__look;
-
 /* The residual r = b - A x of the mean, once its columns have been recorded. With z = M^-1 r, z'A z / z'r is a Rayleigh
    quotient as the Ritz values are, and r'A^-1 r at least z'r divided by it. Where A has parts of very different size the
    solver may stop before it has seen the smallest; these are what r consists of then. It is at most r'Gamma^-1 r, for which
-   stands sum_i r_i^2 / Gamma_ii: that may leave but one digit of x'A x, and r be too small to be any more than rounding. */
-PU__FN pu_status pu__second_look(const pu__job *job, pu__worker *w, pu__staged_column *c, pu__look *look)
+   stands sum_i r_i^2 / Gamma_ii: that may leave but one digit of x'A x although the solver took r for small enough. Is it
+   *blind to parts of A in this way? */
+PU__FN pu_status pu__second_look(const pu__job *job, pu__worker *w, pu__staged_column *c, int *blind)
 {
     pu__run *g = &w->run;
     pu__posterior *p = &w->post;
@@ -14339,10 +14334,9 @@ PU__FN pu_status pu__second_look(const pu__job *job, pu__worker *w, pu__staged_c
     rr = pu__dot(p->D, NULL, r.at, r.at);
     bb = pu__dot(p->D, NULL, g->u.at, g->u.at);
     zaz = pu__dot(p->D, NULL, z.at, g->q.at);
-    look->blind = rr <= 100 * (double)PU__EPS * bb && 1000 * most >= c->xax;
+    *blind = c->record.stop != PU_STOP_STEPS && rr <= 100 * (double)PU__EPS * bb && 1000 * most >= c->xax;
     if (!(zr > 0 && zaz > 0))
         return PU_OK;
-    look->missed = 2 * zaz < c->low * zr;
     if (zaz < c->low * zr)
         c->low = zaz / zr;
     c->energy = pu__max(c->energy, zr * zr / zaz);
@@ -14351,16 +14345,16 @@ PU__FN pu_status pu__second_look(const pu__job *job, pu__worker *w, pu__staged_c
 
 /* The same for a datum of the iterative engine, whose first columns were solved and recorded. Rounding: what cancels, and
    what b's does to the mean where the spectrum is known. The solver: what it leaves of |x - A^-1 b|_A, taken as spread
-   evenly over the entries; a network gradient has it to second order, but for what the solver has missed. */
+   evenly over the entries; a network gradient has it to second order. */
 PU__FN pu_status pu__iterative_losses(const pu__job *job, pu__worker *w, pu_int n)
 {
     pu__staged_column *c = job->columns + n * job->cols;
     pu__value v;
     pu__mean_error mean = PU__ZERO;
     double condition, D = (double)job->D, steepest = 0;
-    pu__look look = {0, 0};
+    int blind = 0;
     w->post.left = PU__LEFT_NOTHING;
-    if (job->want_nll && pu__second_look(job, w, c, &look))
+    if (job->want_nll && pu__second_look(job, w, c, &blind))
         return PU_E_OPERATOR;
     condition = c->high > 0 && c->low > 0 ? c->high / c->low : 1;
     w->post.left = PU__LEFT_NOTHING;
@@ -14373,10 +14367,8 @@ PU__FN pu_status pu__iterative_losses(const pu__job *job, pu__worker *w, pu_int 
     c->value = v.value;
     c->nll_rounding = v.rounding + (double)PU__EPS * fabs(job->gamma_logdet);
     c->rounding.relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, job->out->Gamma ? job->gamma_rounding : 0);
-    if (look.blind)
+    if (blind)
         c->rounding.relative = 1;
-    if (job->network)
-        mean.error *= 3; /* there and back */
     pu__gradient_losses(job, w, &v, &mean, (double)PU__EPS, &c->rounding);
     if (c->energy > 0) {
         double left = c->energy / D;
@@ -14388,7 +14380,7 @@ PU__FN pu_status pu__iterative_losses(const pu__job *job, pu__worker *w, pu_int 
                 steepest = pu__max(steepest, pushed * pushed / v.prior);
         }
         mean.error = sqrt(left);
-        if (job->network && !look.missed)
+        if (job->network)
             mean.error *= (double)job->plan.I * sqrt(c->energy / c->xax);
         mean.nu = sqrt(steepest) * mean.error;
         pu__gradient_losses(job, w, &v, &mean, 0, &c->solver);
@@ -15302,8 +15294,8 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
         if (job->kind == PU_NETWORK) /* second order in that, times I: see pu__choose */
             report->solver_error = (double)job->plan.I * sums.energy / sums.size;
         report->solver_error = pu__max(report->solver_error, pu__worst_loss(job, &sums, &sums.solver_of));
-        /* what the reverse pass enlarges is the residual, once it has to be watched */
-        if (job->network && report->worst_growth > PU__WATCHED)
+        /* of solves that have ended by themselves the reverse pass enlarges what is left of the residual */
+        if (job->network && report->stops[PU_STOP_STEPS] == 0 && report->worst_growth > PU__WATCHED)
             report->solver_error = pu__max(report->solver_error, report->worst_growth * report->worst_residual);
     }
     /* the gap is below chance or rounding. The probes also know tr(A Sigma) = D: solves cut short fall below it by

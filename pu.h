@@ -17626,6 +17626,13 @@ PU__FN int pu__noisy_ar_moments(pu_int P, const double *c, double share, pu_real
     return calm;
 }
 
+/* pu_fit_options.progress: a fit that needs so many gradients searches in rounding errors. */
+PU__FN int pu__noisy_ar_enough(const pu_fit_report *now, void *user)
+{
+    (void)user;
+    return now->gradients > 200;
+}
+
 /* model.start. The autocovariances tell little about the share of the noise in the variance. Too much, and the rest is
    hardly a covariance: some |gamma| comes out near one or beyond. So the first start is a guess, of whose noise half is
    given back to the signal, a few times. But the likelihood may have a maximum with much noise and another with little:
@@ -17641,6 +17648,7 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     pu_real tried[PU_AR_MAX + 2];
     pu_model trial = PU__ZERO;
     pu_data few = *data;
+    pu_fit_options options = PU__ZERO;
     pu_fit_report fit;
     pu__text told = {s->told, 0, sizeof s->told};
     pu_int starts = 0;
@@ -17650,6 +17658,7 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     for (int tries = 0; tries < 6 && !pu__noisy_ar_moments(P, c, share[0], theta); tries++)
         share[0] = (1 + share[0]) / 2;
     s->told[0] = 0;
+    options.progress = pu__noisy_ar_enough;
     trial.memory.allocator = model->memory.allocator;
     few.ldy = data->ldy ? data->ldy : data->m;
     few.m = length;
@@ -17661,7 +17670,7 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
         if (i > 0 && fabs(log((1 - share[i]) / (1 - share[0]))) < 0.7)
             continue;
         pu__noisy_ar_moments(P, c, share[i], tried);
-        if (pu__fatal(pu_fit(&trial, &few, NULL, NULL, tried, &fit)) || fit.best_step < 0)
+        if (pu__fatal(pu_fit(&trial, &few, &options, NULL, tried, &fit)) || fit.best_step < 0)
             continue;
         starts++;
         highest = pu__max(highest, fit.best);
@@ -17928,6 +17937,9 @@ typedef struct {
     double validation, objective, objective_se, gradient, gradient_se, rate;
     /* L-BFGS: pairs held, place of the newest. */
     double held, newest;
+    /* L-BFGS: steps since the objective fell, more than by rounding, and what it was then; what it was where the fit last
+       came to rest, see pu__fit_settle. */
+    double idle, mark, rested;
     /* L-BFGS: 1 = g is the gradient at theta. */
     double known;
     /* K and I where the fit chose them. */
@@ -18280,6 +18292,7 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit)
 #define PU__STRIDE    3.0   /* the longest step of a parameter on a log or atanh scale */
 #define PU__REST      1e-5  /* squared standard errors from the minimum: converged */
 #define PU__NOISE     pu__max(16 * (double)PU__EPS, 1e-10) /* objectives so near to each other, relatively, are equal */
+#define PU__IDLE      5     /* steps that together gain no more than rounding: none will */
 #define PU__INFLUENCE 1e-3  /* N times a second derivative on these scales: below, a standard error is above 30 */
 
 /* Is parameter i on a log or atanh scale, where it can run to a boundary? */
@@ -18441,7 +18454,9 @@ PU__FN void pu__fit_find_boundary(pu__fit *fit)
 
 /* L-BFGS has come to rest, for this reason. It is blind to parameters of little influence beside others: one on a log or
    atanh scale may be on its way to a boundary, or have been thrown out there by a long step. Where the objective is
-   lower when all of them go as far as their own gradients ask for, the fit goes on from there. Else it stops. */
+   lower when all of them go as far as their own gradients ask for, the fit goes on from there. Else it stops.
+   The pairs are no witness either where they know nothing of a direction, or nothing but rounding: then the distance to
+   the minimum looks small. So they are forgotten, and L-BFGS has to come to rest again, at no lower an objective. */
 PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
 {
     pu_fit_report *r = fit->report;
@@ -18450,9 +18465,8 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     double best = HUGE_VAL; /* no value - least, which a wider type would not round the same way in each place */
     double doubt = fit->doubt, best_doubt = doubt;
     pu_status status = pu__fit_polish(fit, value - least, &best, &best_doubt);
-    fit->held = 0;
+    fit->held = fit->idle = fit->within = 0;
     if (fit->exact && best < HUGE_VAL) {
-        fit->within = 0;
         fit->objective = best;
         fit->doubt = best_doubt;
         pu__copy(fit->next, fit->S, fit->n);
@@ -18462,12 +18476,19 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     }
     if (status)
         return status;
-    pu__fit_find_boundary(fit);
-    r->stop = r->boundaries ? PU_FIT_BOUNDARY : reason;
     r->last = last;
     fit->objective = value;
     fit->doubt = doubt;
     fit->gradient = pu__gradient_norm(fit, fit->g);
+    if (fit->rested - value > least && fit->o->tolerance == 0) {
+        fit->rested = value;
+        return PU_OK;
+    }
+    pu__fit_find_boundary(fit);
+    /* a gradient that lost digits is no proof */
+    r->stop = doubt > 0 ? PU_FIT_STUCK : reason;
+    if (r->boundaries)
+        r->stop = PU_FIT_BOUNDARY;
     return PU_OK;
 }
 
@@ -18487,6 +18508,9 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
         pu__fit_keep_best(fit, fit->objective, fit->step);
     fit->known = 1;
     double value = fit->objective, doubt = fit->doubt, slope = pu__lbfgs_direction(fit);
+    pu_fit_stop reason = -slope <= PU__NOISE * fabs(value) ? PU_FIT_CONVERGED : PU_FIT_STUCK;
+    if (fit->idle >= PU__IDLE && fit->o->tolerance == 0)
+        return pu__fit_settle(fit, reason);
     /* As many pairs as there are directions, or as are kept: before that, H^-1 is no more than a guess in some. */
     if (fit->o->tolerance == 0 && (fit->held >= (double)pu__min(fit->n, fit->pairs) || slope == 0)) {
         double rounding = (double)PU__EPS * fabs(value) * (double)fit->N;
@@ -18525,6 +18549,11 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
             else if (there < 0.9 * slope && hi < 0 && tries < 10 && longer > t)
                 lo = t;
             else {
+                fit->idle++;
+                if (fit->mark - fit->objective > 4 * (double)PU__EPS * fabs(value) || !fit->exact) {
+                    fit->mark = fit->objective;
+                    fit->idle = 0;
+                }
                 pu__lbfgs_accept(fit, t);
                 return PU_OK;
             }
@@ -18534,7 +18563,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     /* At rounding level, or the gradient is not that of the objective. */
     fit->objective = value;
     fit->doubt = doubt;
-    return pu__fit_settle(fit, -slope <= PU__NOISE * fabs(value) ? PU_FIT_CONVERGED : PU_FIT_STUCK);
+    return pu__fit_settle(fit, reason);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -18545,7 +18574,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
      8 bytes     PU__MAGIC
      8 each      the numbers of pu__fit_list_agreed
      8           FNV-1a hash of these
-     184         the numbers of pu__fit before `model`
+     208         the numbers of pu__fit before `model`
      ..          theta, best_theta, m, next, v, g, S, Y, rho, x: those of them that the fit has
      8           FNV-1a hash of the numbers and arrays */
 #ifndef PU_NO_STDIO
@@ -18637,13 +18666,14 @@ PU__FN int pu__fit_is_sound(const pu__fit *fit)
                                {fit->best_doubt, 0, PU_INEXACT},
                                {fit->within, 0, any},
                                {fit->stale, 0, any},
+                               {fit->idle, 0, any},
                                {fit->best_step, -1, fit->best_theta ? fit->step : -1},
                                {fit->held, 0, pairs},
                                {fit->newest, 0, pairs - 1},
                                {fit->known, 0, 1},
                                {fit->samples, 0, INT32_MAX},
                                {fit->iterations, -1, INT32_MAX}};
-    int ok = fit->best == fit->best;
+    int ok = fit->best == fit->best && fit->rested == fit->rested && fit->mark == fit->mark;
     for (size_t i = 0; i < sizeof count / sizeof *count; i++)
         ok &= count[i][0] >= count[i][1] && count[i][0] <= count[i][2] && count[i][0] == floor(count[i][0]);
     return ok;
@@ -19304,7 +19334,7 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     pu__copy(fit->next, theta, fit->n);
     if (fit->best_theta)
         pu__copy(fit->best_theta, theta, fit->n);
-    fit->best = HUGE_VAL;
+    fit->best = fit->mark = fit->rested = HUGE_VAL;
     fit->best_step = -1;
     fit->validation = (double)NAN;
     pu__fit_defaults(o);

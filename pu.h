@@ -17651,7 +17651,7 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     pu_fit_options options = PU__ZERO;
     pu_fit_report fit;
     pu__text told = {s->told, 0, sizeof s->told};
-    pu_int starts = 0;
+    pu_int starts = 0, gradients = 0;
     double lowest = HUGE_VAL, highest = -HUGE_VAL;
     pu__autocovariances(data, pu__most(P, 2), c);
     share[0] = pu__signal_share(c);
@@ -17673,6 +17673,7 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
         if (pu__fatal(pu_fit(&trial, &few, &options, NULL, tried, &fit)) || fit.best_step < 0)
             continue;
         starts++;
+        gradients += fit.gradients;
         highest = pu__max(highest, fit.best);
         if (fit.best < lowest) {
             lowest = fit.best;
@@ -17685,6 +17686,7 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     pu__put_number(&told, "the best of ", starts);
     pu__put_real(&told, " starts, whose fits reach an NLL of ", lowest);
     pu__put_real(&told, " to ", highest);
+    pu__put_number(&told, ", gradients: ", gradients);
     return PU_OK;
 }
 

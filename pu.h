@@ -700,7 +700,8 @@ typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
      [atanh gamma | log kappa | log lambda], order + 2. Start: the likelihood may have several maxima, so fits are run
      from up to five shares of the noise, with gamma from the autocovariances of the observed pairs; the one that ends
      best is it.
-     These fits see the first 100,000 entries at most; about 100 gradients. With a block of yours for memory: no fit.
+     These fits see the first 100,000 entries at most; 150 to 600 gradients in all, never more than 1,200 (report.plan
+     tells). With a block of yours for memory: no fit.
    State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
      [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
      pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
@@ -830,7 +831,10 @@ typedef struct {
    (PU_FIT_CONVERGED) when the distance to the minimum as it sees it, N g'H^-1 g in squared standard errors, is below
    1e-5 (or the rounding of the objective) twice running. Then parameters on a log or atanh scale go on by themselves,
    each by what its own gradient asks for: 2 to 7 gradients. Where that lowers the objective the fit goes on from
-   there. Else it stops, as PU_FIT_BOUNDARY where some of them have no influence any more: a variance that went to 0, say.
+   there. Else it forgets what it knows of H, which may be wrong in directions it hardly went, and must come to rest
+   again with no more than that gained: min(params, history) gradients or more. Then it stops, as PU_FIT_BOUNDARY where
+   some parameters have no influence any more: a variance that went to 0, say. It stops as PU_FIT_STUCK where no step is
+   acceptable, or five gained no more than rounding, or the gradient it rests on is no witness (PU_INEXACT, PU_DIVERGED).
    In a float build the sign of such a gradient may be lost in rounding: a parameter so far out stays there.
    A step to a theta that the model refuses, or where numbers
    give out (not finite, not definite, no digit left on the way from nu to theta), is halved, up to 40 times, and counted. Same start, options and data: same

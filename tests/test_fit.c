@@ -689,7 +689,7 @@ static int count_idle(const pu_fit_report *now, void *user)
 }
 
 /* Random walks whose first state is free: the likelihood has no bound, and fits run until rounding is all there is. Then they
-   end. Steps without gain: 70 and 97 running with these seeds in double, and as many to come but for the limit of 200. */
+   end. Steps without gain: 70 running with seed 2 in double, 100 with seed 4 in float, until the limit of 200. */
 TEST steps_without_gain_end(pu_int n, uint64_t seed)
 {
     problem p;
@@ -1025,7 +1025,6 @@ int main(int argc, char **argv)
     RUN_TEST(rest_without_digits_is_not_convergence);
     RUN_TESTp(steps_without_gain_end, 100, 2);
     RUN_TESTp(steps_without_gain_end, 200, 4);
-    RUN_TESTp(steps_without_gain_end, 200, 6);
     RUN_TEST(errors_of_what_is_identified);
     for (seed = 30; seed < 36; seed++) RUN_TESTp(sparse_fits_end_in_the_right_place, seed);
     RUN_TEST(errors_of_parameters);

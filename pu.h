@@ -700,7 +700,8 @@ typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
      [atanh gamma | log kappa | log lambda], order + 2. Start: the likelihood may have several maxima, so fits are run
      from up to five shares of the noise, with gamma from the autocovariances of the observed pairs; the one that ends
      best is it.
-     These fits see the first 100,000 entries at most; about 100 gradients. With a block of yours for memory: no fit.
+     These fits see the first 100,000 entries at most; 150 to 600 gradients in all, never more than 1,200 (report.plan
+     tells). With a block of yours for memory: no fit.
    State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
      [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
      pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
@@ -830,7 +831,10 @@ typedef struct {
    (PU_FIT_CONVERGED) when the distance to the minimum as it sees it, N g'H^-1 g in squared standard errors, is below
    1e-5 (or the rounding of the objective) twice running. Then parameters on a log or atanh scale go on by themselves,
    each by what its own gradient asks for: 2 to 7 gradients. Where that lowers the objective the fit goes on from
-   there. Else it stops, as PU_FIT_BOUNDARY where some of them have no influence any more: a variance that went to 0, say.
+   there. Else it forgets what it knows of H, which may be wrong in directions it hardly went, and must come to rest
+   again with no more than that gained: min(params, history) gradients or more. Then it stops, as PU_FIT_BOUNDARY where
+   some parameters have no influence any more: a variance that went to 0, say. It stops as PU_FIT_STUCK where no step is
+   acceptable, or five gained no more than rounding, or the gradient it rests on is no witness (PU_INEXACT, PU_DIVERGED).
    In a float build the sign of such a gradient may be lost in rounding: a parameter so far out stays there.
    A step to a theta that the model refuses, or where numbers
    give out (not finite, not definite, no digit left on the way from nu to theta), is halved, up to 40 times, and counted. Same start, options and data: same
@@ -17618,6 +17622,13 @@ PU__FN int pu__noisy_ar_moments(pu_int P, const double *c, double share, pu_real
     return calm;
 }
 
+/* pu_fit_options.progress: a fit that needs so many gradients searches in rounding errors. */
+PU__FN int pu__noisy_ar_enough(const pu_fit_report *now, void *user)
+{
+    (void)user;
+    return now->gradients > 200;
+}
+
 /* model.start. The autocovariances tell little about the share of the noise in the variance. Too much, and the rest is
    hardly a covariance: some |gamma| comes out near one or beyond. So the first start is a guess, of whose noise half is
    given back to the signal, a few times. But the likelihood may have a maximum with much noise and another with little:
@@ -17633,15 +17644,17 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     pu_real tried[PU_AR_MAX + 2];
     pu_model trial = PU__ZERO;
     pu_data few = *data;
+    pu_fit_options options = PU__ZERO;
     pu_fit_report fit;
     pu__text told = {s->told, 0, sizeof s->told};
-    pu_int starts = 0;
+    pu_int starts = 0, gradients = 0;
     double lowest = HUGE_VAL, highest = -HUGE_VAL;
     pu__autocovariances(data, pu__most(P, 2), c);
     share[0] = pu__signal_share(c);
     for (int tries = 0; tries < 6 && !pu__noisy_ar_moments(P, c, share[0], theta); tries++)
         share[0] = (1 + share[0]) / 2;
     s->told[0] = 0;
+    options.progress = pu__noisy_ar_enough;
     trial.memory.allocator = model->memory.allocator;
     few.ldy = data->ldy ? data->ldy : data->m;
     few.m = length;
@@ -17653,9 +17666,10 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
         if (i > 0 && fabs(log((1 - share[i]) / (1 - share[0]))) < 0.7)
             continue;
         pu__noisy_ar_moments(P, c, share[i], tried);
-        if (pu__fatal(pu_fit(&trial, &few, NULL, NULL, tried, &fit)) || fit.best_step < 0)
+        if (pu__fatal(pu_fit(&trial, &few, &options, NULL, tried, &fit)) || fit.best_step < 0)
             continue;
         starts++;
+        gradients += fit.gradients;
         highest = pu__max(highest, fit.best);
         if (fit.best < lowest) {
             lowest = fit.best;
@@ -17668,6 +17682,7 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     pu__put_number(&told, "the best of ", starts);
     pu__put_real(&told, " starts, whose fits reach an NLL of ", lowest);
     pu__put_real(&told, " to ", highest);
+    pu__put_number(&told, ", gradients: ", gradients);
     return PU_OK;
 }
 
@@ -17920,6 +17935,9 @@ typedef struct {
     double validation, objective, objective_se, gradient, gradient_se, rate;
     /* L-BFGS: pairs held, place of the newest. */
     double held, newest;
+    /* L-BFGS: steps since the objective fell, more than by rounding, and what it was then; what it was where the fit last
+       came to rest, see pu__fit_settle. */
+    double idle, mark, rested;
     /* L-BFGS: 1 = g is the gradient at theta. */
     double known;
     /* K and I where the fit chose them. */
@@ -18272,6 +18290,7 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit)
 #define PU__STRIDE    3.0   /* the longest step of a parameter on a log or atanh scale */
 #define PU__REST      1e-5  /* squared standard errors from the minimum: converged */
 #define PU__NOISE     pu__max(16 * (double)PU__EPS, 1e-10) /* objectives so near to each other, relatively, are equal */
+#define PU__IDLE      5     /* steps that together gain no more than rounding: none will */
 #define PU__INFLUENCE 1e-3  /* N times a second derivative on these scales: below, a standard error is above 30 */
 
 /* Is parameter i on a log or atanh scale, where it can run to a boundary? */
@@ -18433,7 +18452,9 @@ PU__FN void pu__fit_find_boundary(pu__fit *fit)
 
 /* L-BFGS has come to rest, for this reason. It is blind to parameters of little influence beside others: one on a log or
    atanh scale may be on its way to a boundary, or have been thrown out there by a long step. Where the objective is
-   lower when all of them go as far as their own gradients ask for, the fit goes on from there. Else it stops. */
+   lower when all of them go as far as their own gradients ask for, the fit goes on from there. Else it stops.
+   The pairs are no witness either where they know nothing of a direction, or nothing but rounding: then the distance to
+   the minimum looks small. So they are forgotten, and L-BFGS has to come to rest again, at no lower an objective. */
 PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
 {
     pu_fit_report *r = fit->report;
@@ -18442,9 +18463,8 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     double best = HUGE_VAL; /* no value - least, which a wider type would not round the same way in each place */
     double doubt = fit->doubt, best_doubt = doubt;
     pu_status status = pu__fit_polish(fit, value - least, &best, &best_doubt);
-    fit->held = 0;
+    fit->held = fit->idle = fit->within = 0;
     if (fit->exact && best < HUGE_VAL) {
-        fit->within = 0;
         fit->objective = best;
         fit->doubt = best_doubt;
         pu__copy(fit->next, fit->S, fit->n);
@@ -18454,12 +18474,19 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     }
     if (status)
         return status;
-    pu__fit_find_boundary(fit);
-    r->stop = r->boundaries ? PU_FIT_BOUNDARY : reason;
     r->last = last;
     fit->objective = value;
     fit->doubt = doubt;
     fit->gradient = pu__gradient_norm(fit, fit->g);
+    if (fit->rested - value > least && fit->o->tolerance == 0) {
+        fit->rested = value;
+        return PU_OK;
+    }
+    pu__fit_find_boundary(fit);
+    /* a gradient that lost digits is no proof */
+    r->stop = doubt > 0 ? PU_FIT_STUCK : reason;
+    if (r->boundaries)
+        r->stop = PU_FIT_BOUNDARY;
     return PU_OK;
 }
 
@@ -18479,6 +18506,9 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
         pu__fit_keep_best(fit, fit->objective, fit->step);
     fit->known = 1;
     double value = fit->objective, doubt = fit->doubt, slope = pu__lbfgs_direction(fit);
+    pu_fit_stop reason = -slope <= PU__NOISE * fabs(value) ? PU_FIT_CONVERGED : PU_FIT_STUCK;
+    if (fit->idle >= PU__IDLE && fit->o->tolerance == 0)
+        return pu__fit_settle(fit, reason);
     /* As many pairs as there are directions, or as are kept: before that, H^-1 is no more than a guess in some. */
     if (fit->o->tolerance == 0 && (fit->held >= (double)pu__min(fit->n, fit->pairs) || slope == 0)) {
         double rounding = (double)PU__EPS * fabs(value) * (double)fit->N;
@@ -18517,6 +18547,11 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
             else if (there < 0.9 * slope && hi < 0 && tries < 10 && longer > t)
                 lo = t;
             else {
+                fit->idle++;
+                if (fit->mark - fit->objective > 4 * (double)PU__EPS * fabs(value) || !fit->exact) {
+                    fit->mark = fit->objective;
+                    fit->idle = 0;
+                }
                 pu__lbfgs_accept(fit, t);
                 return PU_OK;
             }
@@ -18526,7 +18561,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     /* At rounding level, or the gradient is not that of the objective. */
     fit->objective = value;
     fit->doubt = doubt;
-    return pu__fit_settle(fit, -slope <= PU__NOISE * fabs(value) ? PU_FIT_CONVERGED : PU_FIT_STUCK);
+    return pu__fit_settle(fit, reason);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -18537,7 +18572,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
      8 bytes     PU__MAGIC
      8 each      the numbers of pu__fit_list_agreed
      8           FNV-1a hash of these
-     184         the numbers of pu__fit before `model`
+     208         the numbers of pu__fit before `model`
      ..          theta, best_theta, m, next, v, g, S, Y, rho, x: those of them that the fit has
      8           FNV-1a hash of the numbers and arrays */
 #ifndef PU_NO_STDIO
@@ -18629,13 +18664,14 @@ PU__FN int pu__fit_is_sound(const pu__fit *fit)
                                {fit->best_doubt, 0, PU_INEXACT},
                                {fit->within, 0, any},
                                {fit->stale, 0, any},
+                               {fit->idle, 0, any},
                                {fit->best_step, -1, fit->best_theta ? fit->step : -1},
                                {fit->held, 0, pairs},
                                {fit->newest, 0, pairs - 1},
                                {fit->known, 0, 1},
                                {fit->samples, 0, INT32_MAX},
                                {fit->iterations, -1, INT32_MAX}};
-    int ok = fit->best == fit->best;
+    int ok = fit->best == fit->best && fit->rested == fit->rested && fit->mark == fit->mark;
     for (size_t i = 0; i < sizeof count / sizeof *count; i++)
         ok &= count[i][0] >= count[i][1] && count[i][0] <= count[i][2] && count[i][0] == floor(count[i][0]);
     return ok;
@@ -19296,7 +19332,7 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     pu__copy(fit->next, theta, fit->n);
     if (fit->best_theta)
         pu__copy(fit->best_theta, theta, fit->n);
-    fit->best = HUGE_VAL;
+    fit->best = fit->mark = fit->rested = HUGE_VAL;
     fit->best_step = -1;
     fit->validation = (double)NAN;
     pu__fit_defaults(o);

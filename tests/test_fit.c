@@ -456,7 +456,8 @@ TEST zeroed_options_converge(void)
     o.tolerance = PU_TEST_PICK(1e-7, 1e-2);
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, best, &report), PU_OK);
     TC_STATUS(pu_fit(&p.model, &p.data, NULL, NULL, theta, &report), PU_OK);
-    TC_ASSERT(report.stop == PU_FIT_CONVERGED && report.gradients <= 45 && report.boundary == -1);
+    /* it comes to rest twice: 26 gradients to the first time in float, 47 in all */
+    TC_ASSERT(report.stop == PU_FIT_CONVERGED && report.gradients <= 55 && report.boundary == -1);
     TC_ASSERT(strstr(report.plan, "L-BFGS (chosen") == report.plan && report.last.served[PU_BANDED] == SERIES);
     TC_ASSERT(strstr(pu_fit_explain(&report, text, sizeof text), "; L-BFGS (chosen") != NULL && strstr(text, "ok; converged; "));
     TC_STATUS(pu_fit_errors(&p.model, &p.data, NULL, NULL, best, se, NULL), PU_OK);
@@ -606,6 +607,110 @@ TEST a_fit_by_inexact_gradients_says_so(void)
     theta[0] = 0, theta[1] = (pu_real)PU_TEST_PICK(26, 12);
     TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_OK);
     TC_ASSERT(report.stop == PU_FIT_CONVERGED && report.doubtful > 0 && report.doubtful < report.gradients);
+    PASS();
+}
+
+/* ---- what convergence means ---- */
+
+/* Approval of presidents of the United States, 1945 to 1974, by quarters (0: missing), and the level of Lake Huron, 1875 to
+   1972: both from R's datasets, mean taken off below. */
+static const double presidents[] = {
+    0, 87, 82, 75, 63, 50, 43, 32, 35, 60, 54, 55, 36, 39, 0, 0, 69, 57, 57, 51, 45, 37, 46, 39, 36, 24, 32, 23, 25, 32,
+    0, 32, 59, 74, 75, 60, 71, 61, 71, 57, 71, 68, 79, 73, 76, 71, 67, 75, 79, 62, 63, 57, 60, 49, 48, 52, 57, 62, 61,
+    66, 71, 62, 61, 57, 72, 83, 71, 78, 79, 71, 62, 74, 76, 64, 62, 57, 80, 73, 69, 69, 71, 64, 69, 62, 63, 46, 56, 44,
+    44, 52, 38, 46, 36, 49, 35, 44, 59, 65, 65, 56, 66, 53, 61, 52, 51, 48, 54, 49, 49, 61, 0, 0, 68, 44, 40, 27, 28,
+    25, 24, 24
+};
+static const double lake_huron[] = {
+    580.38, 581.86, 580.97, 580.8, 579.79, 580.39, 580.42, 580.82, 581.4, 581.32, 581.44, 581.68, 581.17, 580.53,
+    580.01, 579.91, 579.14, 579.16, 579.55, 579.67, 578.44, 578.24, 579.1, 579.09, 579.35, 578.82, 579.32, 579.01, 579,
+    579.8, 579.83, 579.72, 579.89, 580.01, 579.37, 578.69, 578.19, 578.67, 579.55, 578.92, 578.09, 579.37, 580.13,
+    580.14, 579.51, 579.24, 578.66, 578.86, 578.05, 577.79, 576.75, 576.75, 577.82, 578.64, 580.58, 579.48, 577.38,
+    576.9, 576.94, 576.24, 576.84, 576.85, 576.9, 577.79, 578.18, 577.51, 577.23, 578.42, 579.61, 579.05, 579.26,
+    579.22, 579.38, 579.1, 577.95, 578.12, 579.75, 580.85, 580.41, 579.96, 579.61, 578.76, 578.18, 577.21, 577.13,
+    579.1, 578.25, 577.91, 576.89, 575.96, 576.8, 577.68, 578.38, 578.52, 579.74, 579.31, 579.89, 579.96
+};
+
+/* A stationary state space model of two states, and its start: coordinates of the states are free, and the likelihood is
+   flat in half of all directions. */
+static int two_states(problem *p, const double *y, pu_int n)
+{
+    double mean = 0;
+    pu_int i, known = 0;
+    memset(p, 0, sizeof *p);
+    p->model.memory = tc_workspace();
+    if (pu_model_state_space(&p->model, n, 2, PU_SSM_STATIONARY, NULL)) return 0;
+    for (i = 0; i < n; i++) mean += y[i], known += y[i] != 0;
+    p->y = tc_reals(n), p->theta = tc_reals(p->model.params);
+    for (i = 0; i < n; i++) p->y[i] = y[i] != 0 ? (pu_real)(y[i] - mean / (double)known) : PU_R(NAN);
+    p->data = pu_data_nan(1, n, p->y);
+    return pu_model_start(&p->model, &p->data, 1, p->theta, NULL) == PU_OK;
+}
+
+/* A fit that says it has converged has nothing to gain from being taken up at its end by one that remembers nothing: it was
+   2.3e-4 in the NLL of the presidents' approval, 1e-5 being what counts. In float the NLL, some hundred, has errors of about
+   1e-4, and ten times that is allowed. */
+TEST convergence_survives_a_restart(void)
+{
+    problem p;
+    pu_fit_report first, again;
+    tc_set_case("presidents");
+    TC_ASSERT(two_states(&p, presidents, sizeof presidents / sizeof *presidents));
+    pu_status status = pu_fit(&p.model, &p.data, NULL, NULL, p.theta, &first);
+    TC_ASSERT(status == PU_OK || (sizeof(pu_real) == sizeof(float) && status == PU_INEXACT));
+    TC_ASSERT(!pu__fatal(pu_fit(&p.model, &p.data, NULL, NULL, p.theta, &again)));
+    if (getenv("PU_SHOW")) printf("%.9g, %d gradients; again %.3g lower\n", first.best, (int)first.gradients, first.best - again.best);
+    TC_ASSERT(first.stop == PU_FIT_CONVERGED || (sizeof(pu_real) == sizeof(float) && first.stop == PU_FIT_STUCK));
+    TC_ASSERT(first.best - again.best < PU_TEST_PICK(1e-5, 1e-3));
+    PASS();
+}
+
+/* Where the gradient has lost more than half of its digits no fit has converged. The slope of Lake Huron's fit in quadruple
+   precision: .28 at the end, 1e-3 in g'H^-1 g, and an autoregression is 2.7 better. */
+TEST rest_without_digits_is_not_convergence(void)
+{
+    problem p;
+    pu_fit_report report;
+    tc_set_case("Lake Huron");
+    TC_ASSERT(two_states(&p, lake_huron, sizeof lake_huron / sizeof *lake_huron));
+    pu_status status = pu_fit(&p.model, &p.data, NULL, NULL, p.theta, &report);
+    if (getenv("PU_SHOW")) printf("%.9g: %s, %s\n", report.best, pu_status_name(status), pu_fit_stop_text(report.stop));
+    TC_ASSERT(status == PU_INEXACT && report.stop != PU_FIT_CONVERGED);
+    PASS();
+}
+
+/* The longest run of steps that did not lower the objective, in the progress function's array: [0] the last objective, [1] the
+   run, [2] the longest. */
+static int count_idle(const pu_fit_report *now, void *user)
+{
+    double *seen = (double *)user;
+    seen[1] = seen[0] - now->objective <= PU_TEST_EPS * fabs(seen[0]) ? seen[1] + 1 : 0;
+    seen[2] = fmax(seen[2], seen[1]);
+    seen[0] = now->objective;
+    return 0;
+}
+
+/* Random walks whose first state is free: the likelihood has no bound, and fits run until rounding is all there is. Then they
+   end. Steps without gain: 70 running with seed 2 in double, 100 with seed 4 in float, until the limit of 200. */
+TEST steps_without_gain_end(pu_int n, uint64_t seed)
+{
+    problem p;
+    pu_fit_options o;
+    pu_fit_report report;
+    double seen[3] = {0, 0, 0};
+    tc_set_case("%d entries, seed %d", (int)n, (int)seed);
+    memset(&p, 0, sizeof p), memset(&o, 0, sizeof o);
+    p.model.memory = tc_workspace();
+    TC_STATUS(pu_model_state_space(&p.model, n, 1, PU_SSM_GIVEN, NULL), PU_OK);
+    p.y = tc_reals(n), p.theta = tc_reals(p.model.params), p.data = pu_data_full(1, n, p.y);
+    pu_normals(seed, 0, 0, 0, 3, 0, n, p.y);
+    for (pu_int i = 1; i < n; i++) p.y[i] += p.y[i - 1];
+    TC_STATUS(pu_model_start(&p.model, &p.data, 1, p.theta, NULL), PU_OK);
+    o.progress = count_idle, o.user = seen, seen[0] = HUGE_VAL;
+    (void)pu_fit(&p.model, &p.data, &o, NULL, p.theta, &report);
+    if (getenv("PU_SHOW")) printf("%d, %d: %d gradients, %g idle, %s\n", (int)n, (int)seed, (int)report.gradients, seen[2], pu_fit_stop_text(report.stop));
+    /* five, and once more after the pairs were forgotten */
+    TC_ASSERT(pu__fatal(report.status) == 0 && seen[2] <= 12);
     PASS();
 }
 
@@ -918,6 +1023,10 @@ int main(int argc, char **argv)
     RUN_TEST(what_is_chosen);
     RUN_TEST(a_boundary_is_named);
     RUN_TEST(a_fit_by_inexact_gradients_says_so);
+    RUN_TEST(convergence_survives_a_restart);
+    RUN_TEST(rest_without_digits_is_not_convergence);
+    RUN_TESTp(steps_without_gain_end, 100, 2);
+    RUN_TESTp(steps_without_gain_end, 200, 4);
     RUN_TEST(errors_of_what_is_identified);
     for (seed = 30; seed < 36; seed++) RUN_TESTp(sparse_fits_end_in_the_right_place, seed);
     RUN_TEST(errors_of_parameters);

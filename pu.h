@@ -5054,6 +5054,13 @@ PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right)
 }
 
 /* The same. There is no log det of a sum. */
+/* That of the parts whose entries were computed by an inversion. */
+PU__FN double pu__sum_condition(const pu_op *op)
+{
+    PU__OPERANDS(A, B);
+    return (A->form == PU_FORM_STATES ? A->condition(A) : 1) + (B->form == PU_FORM_STATES ? B->condition(B) : 1);
+}
+
 PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
 {
     pu_op op = pu__op_pair(left, right, left ? left->rows : 0);
@@ -5066,6 +5073,7 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
     op.sample = PU__BOTH(sample, pu__sum_sample);
     if (op.sample)
         op.noise = pu__noise(left) + pu__noise(right);
+    op.condition = pu__sum_condition;
     return op;
 }
 
@@ -14373,17 +14381,15 @@ PU__FN pu_status pu__iterative_losses(const pu__job *job, pu__worker *w, pu_int 
     c->rounding.relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, job->out->Gamma ? job->gamma_rounding : 0);
     if (blind)
         c->rounding.relative = 1;
+    /* the largest Gamma_ii; where they are not known, (Gamma d)_i^2 / d'Gamma d, which is at most that */
+    for (pu_int i = 0; i < job->D; i++) {
+        double pushed = (double)w->run.q.at[i], one = (double)job->gamma_diag[i];
+        steepest = pu__max(steepest, job->Gamma->diag || !(v.prior > 0) ? one : pushed * pushed / v.prior);
+    }
+    mean.nu = sqrt(steepest) * mean.error;
     pu__gradient_losses(job, w, &v, &mean, (double)PU__EPS, &c->rounding);
     if (c->energy > 0) {
-        double left = c->energy / D;
-        /* the largest Gamma_ii, of which (Gamma d)_i^2 / d'Gamma d is at most one where they are not known */
-        for (pu_int i = 0; i < job->D; i++) {
-            double pushed = (double)w->run.q.at[i];
-            steepest = pu__max(steepest, (double)job->gamma_diag[i]);
-            if (v.prior > 0)
-                steepest = pu__max(steepest, pushed * pushed / v.prior);
-        }
-        mean.error = sqrt(left);
+        mean.error = sqrt(c->energy / D);
         if (job->network)
             mean.error *= (double)job->plan.I * sqrt(c->energy / c->xax);
         mean.nu = sqrt(steepest) * mean.error;
@@ -14796,6 +14802,19 @@ PU__FN pu_status pu__direct_best(const pu__job *job, pu__worker *w, pu_int n, pu
     return pu__direct_begin(job, w, n, k, report);
 }
 
+/* Rounding in sigma'Gamma sigma, each of whose D parts has mean one, for the largest Gamma_ii sigma_i^2 that there is: where
+   sigma is large and what Gamma makes of it small. The dual engine's factor does not know. */
+PU__FN double pu__probe_rounding(const pu__job *job, pu_block x, pu_int k)
+{
+    double most = 0;
+    for (pu_int j = 0; j < k; j++)
+        for (pu_int i = 0; i < job->D; i++) {
+            double one = (double)pu__col(x, j)[i];
+            most = pu__max(most, (double)job->gamma_diag[i] * one * one);
+        }
+    return (double)PU__EPS * sqrt(most);
+}
+
 /* Datum n by a direct engine: columns solved, the value of the likelihood at the mean and, where Sigma itself is
    known, the gradient of its term. The probes' terms count only where Sigma is not used. */
 PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
@@ -14819,6 +14838,8 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
         k = pu__min(job->kmax, solved - first);
         if (first > 0 && pu__direct_columns(job, w, n, first, k))
             return PU_E_OPERATOR;
+        if (!exact && w->engine == PU_DUAL)
+            mean->rounding.relative = pu__max(mean->rounding.relative, pu__probe_rounding(job, g->x, g->k));
         /* with Sigma the mean's gradient alone */
         if (exact)
             g->k = 1;
@@ -15009,7 +15030,8 @@ PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
     const pu_op *Gamma = job->Gamma;
     pu_real *v = job->test, *z = v + job->D;
     job->gamma_rounding = 16 * (double)PU__EPS * (Gamma->condition ? Gamma->condition(Gamma) : 1);
-    job->states_rounding = Gamma->form == PU_FORM_STATES ? job->gamma_rounding : 0;
+    if (Gamma->form == PU_FORM_STATES || !Gamma->logdet) /* the latter: perhaps a sum with one */
+        job->states_rounding = job->gamma_rounding;
     job->gamma_kappa = 1;
     pu__zeros(job->gamma_diag, job->D);
     if (!Gamma->diag)

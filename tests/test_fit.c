@@ -658,7 +658,7 @@ TEST convergence_survives_a_restart(void)
     TC_ASSERT(two_states(&p, presidents, sizeof presidents / sizeof *presidents));
     pu_status status = pu_fit(&p.model, &p.data, NULL, NULL, p.theta, &first);
     TC_ASSERT(status == PU_OK || (sizeof(pu_real) == sizeof(float) && status == PU_INEXACT));
-    TC_ASSERT(!pu__fatal(pu_fit(&p.model, &p.data, NULL, NULL, p.theta, &again)));
+    TC_ASSERT(!(pu_fit(&p.model, &p.data, NULL, NULL, p.theta, &again) % PU_INEXACT)); /* PU_OK or that */
     if (getenv("PU_SHOW")) printf("%.9g, %d gradients; again %.3g lower\n", first.best, (int)first.gradients, first.best - again.best);
     TC_ASSERT(first.stop == PU_FIT_CONVERGED || (sizeof(pu_real) == sizeof(float) && first.stop == PU_FIT_STUCK));
     TC_ASSERT(first.best - again.best < PU_TEST_PICK(1e-5, 1e-3));

@@ -105,7 +105,6 @@ TEST optimisers_agree(void)
         o = exact(PU_SGD, 1000);
         o.rate = 1e-3;
         TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
-        if (getenv("PU_SHOW")) printf("SGD %g above, gradient %g\n", nll(&p, theta) - lowest, report.gradient);
         TC_ASSERT(nll(&p, theta) < lowest + 0.5); /* of some hundred */
     }
     PASS();
@@ -524,7 +523,6 @@ TEST a_boundary_is_named(void)
     p.theta[ORDER + 1] = PU_R(-1); /* white noise */
     /* where lambda has all but gone, float has lost half of the digits of its gradient, and says so */
     pu_status status = pu_fit(&p.model, &p.data, NULL, NULL, p.theta, &report);
-    if (getenv("PU_SHOW")) puts(pu_fit_explain(&report, text, sizeof text));
     TC_ASSERT(status == PU_OK || (sizeof(pu_real) == sizeof(float) && status == PU_INEXACT));
     TC_ASSERT(report.stop == PU_FIT_BOUNDARY && report.boundary == ORDER + 1 && report.boundaries == 1);
     ASSERT_STR_EQ("lambda", report.boundary_name);
@@ -574,7 +572,6 @@ TEST a_fit_by_inexact_gradients_says_so(void)
     tc_set_case("L-BFGS");
     memcpy(theta, start, sizeof theta);
     TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_INEXACT);
-    if (getenv("PU_SHOW")) puts(pu_fit_explain(&report, text, sizeof text));
     TC_ASSERT(report.status == PU_INEXACT && report.doubtful > 0 && report.doubtful <= report.gradients);
     TC_ASSERT(report.where.what[0] && report.stop != PU_FIT_STEPS);
     pu_fit_explain(&report, text, sizeof text);
@@ -659,7 +656,6 @@ TEST convergence_survives_a_restart(void)
     pu_status status = pu_fit(&p.model, &p.data, NULL, NULL, p.theta, &first);
     TC_ASSERT(status == PU_OK || (sizeof(pu_real) == sizeof(float) && status == PU_INEXACT));
     TC_ASSERT(!(pu_fit(&p.model, &p.data, NULL, NULL, p.theta, &again) % PU_INEXACT)); /* PU_OK or that */
-    if (getenv("PU_SHOW")) printf("%.9g, %d gradients; again %.3g lower\n", first.best, (int)first.gradients, first.best - again.best);
     TC_ASSERT(first.stop == PU_FIT_CONVERGED || (sizeof(pu_real) == sizeof(float) && first.stop == PU_FIT_STUCK));
     TC_ASSERT(first.best - again.best < PU_TEST_PICK(1e-5, 1e-3));
     PASS();
@@ -674,7 +670,6 @@ TEST rest_without_digits_is_not_convergence(void)
     tc_set_case("Lake Huron");
     TC_ASSERT(two_states(&p, lake_huron, sizeof lake_huron / sizeof *lake_huron));
     pu_status status = pu_fit(&p.model, &p.data, NULL, NULL, p.theta, &report);
-    if (getenv("PU_SHOW")) printf("%.9g: %s, %s\n", report.best, pu_status_name(status), pu_fit_stop_text(report.stop));
     TC_ASSERT(status == PU_INEXACT && report.stop != PU_FIT_CONVERGED);
     PASS();
 }
@@ -708,9 +703,8 @@ TEST steps_without_gain_end(pu_int n, uint64_t seed)
     TC_STATUS(pu_model_start(&p.model, &p.data, 1, p.theta, NULL), PU_OK);
     o.progress = count_idle, o.user = seen, seen[0] = HUGE_VAL;
     (void)pu_fit(&p.model, &p.data, &o, NULL, p.theta, &report);
-    if (getenv("PU_SHOW")) printf("%d, %d: %d gradients, %g idle, %s\n", (int)n, (int)seed, (int)report.gradients, seen[2], pu_fit_stop_text(report.stop));
     /* five, and once more after the pairs were forgotten */
-    TC_ASSERT(pu__fatal(report.status) == 0 && seen[2] <= 12);
+    TC_ASSERT(!(report.status % PU_INEXACT) && seen[2] <= 12); /* PU_OK or that */
     PASS();
 }
 
@@ -779,7 +773,6 @@ TEST sparse_fits_end_in_the_right_place(uint64_t seed)
     }
     TC_STATUS(pu_fit(&model, &data, NULL, NULL, start, &report), PU_OK);
     TC_ASSERT(report.stop == PU_FIT_BOUNDARY && report.boundary < COLS && report.gradients < 200);
-    if (getenv("PU_SHOW")) printf("sparse: %.6f, lowest %.6f, %d gradients\n", report.best, lowest, (int)report.gradients);
     /* the rule that ends it, a few times over. In float the gradient of a column far out is rounding, and its sign is lost, so
        that one may be left there, see pu_fit: the other starts, 18 in a logarithm apart, are no yardstick */
     if (sizeof(pu_real) == sizeof(double)) TC_ASSERT(report.best < lowest + 3e-4);

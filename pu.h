@@ -17677,6 +17677,10 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
         share[0] = (1 + share[0]) / 2;
     s->told[0] = 0;
     options.progress = pu__noisy_ar_enough;
+    /* one engine: a search for the last digits by others would cost more than a start is worth */
+    options.optimizer = PU_LBFGS;
+    options.gradient.kind = PU_EXACT;
+    options.gradient.engine = PU_BANDED;
     trial.memory.allocator = model->memory.allocator;
     few.ldy = data->ldy ? data->ldy : data->m;
     few.m = length;

@@ -14783,7 +14783,7 @@ PU__FN pu_status pu__direct_best(const pu__job *job, pu__worker *w, pu_int n, pu
     double least = status ? HUGE_VAL : *rounding;
     if (job->engine != PU_ENGINE_AUTO || status == PU_E_OPERATOR || least <= PU__HALF_DIGITS)
         return status;
-    for (int other = PU_DENSE; other < PU_ENGINE_AUTO && least > PU__HALF_DIGITS; other++) {
+    for (int other = PU_KALMAN; other >= PU_DENSE && least > PU__HALF_DIGITS; other--) { /* the cheaper ones first */
         pu_report ignored;
         int tall = other == PU_DUAL && w->post.observed >= job->D;
         if (other == (int)first || !job->reserved[other] || tall || (other == PU_KALMAN && probes))

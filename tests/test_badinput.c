@@ -1487,14 +1487,15 @@ TEST fit_options_must_be_of_use(void)
     PASS();
 }
 
-/* Reads as the host does, but the first array of step sizes comes back with an infinite one. */
+/* Reads as the host does, but the first array of step sizes, which is the first read of more than a few numbers, comes back with
+   an infinite one. */
 static int reads;
 
 static void lossy_read(void *unused, void *host, const void *device, size_t bytes)
 {
     (void)unused;
     memmove(host, device, bytes);
-    if (bytes % (STEPS * sizeof(pu_real)) == 0 && reads++ == 0) *(pu_real *)host = PU_R(INFINITY);
+    if (bytes > 4 * sizeof(pu_real) && reads++ == 0) *(pu_real *)host = PU_R(INFINITY);
 }
 
 /* Nothing that is not finite is written: step sizes are looked at as all other results are. */

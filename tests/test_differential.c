@@ -896,7 +896,7 @@ TEST all_sizes_and_operators_were_there(void)
 }
 
 /* None of the 100,000 models of seed 1, in double and in float, with gcc 12. Estimates stay estimates: other seeds have up
-   to 3 in 100,000 calls, most of them just above the limit, and other compilers round differently. One in 50,000 may be. */
+   to 15 in a million calls, and other compilers round differently. One in 50,000 may be. */
 TEST ok_is_not_wrong(void)
 {
     tc_set_case("%ld calls returned PU_OK with an error above ten times what the report says",

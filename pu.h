@@ -837,8 +837,8 @@ typedef struct {
    acceptable, or five gained no more than rounding, or the gradient it rests on is no witness (PU_INEXACT, PU_DIVERGED).
    In a float build the sign of such a gradient may be lost in rounding: a parameter so far out stays there.
    A step to a theta that the model refuses, or where numbers
-   give out (not finite, not definite, no digit left on the way from nu to theta), is halved, up to 40 times, and counted. Same start, options and data: same
-   bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and
+   give out (not finite, not definite, no digit left on the way from nu to theta), is halved, up to 40 times, and counted.
+   Same start, options and data: same bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and
    what pu_model_gradient needs, from ws or its allocator, taken at the start.
    Statuses: PU_OK; PU_INEXACT, PU_DIVERGED: the fit ran to its end (report.stop), but the gradient that its result
    rests on, at the best point or of the last step, lost digits or comes from solves that diverged: theta is no better
@@ -5058,7 +5058,8 @@ PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right)
 PU__FN double pu__sum_condition(const pu_op *op)
 {
     PU__OPERANDS(A, B);
-    return (A->form == PU_FORM_STATES ? A->condition(A) : 1) + (B->form == PU_FORM_STATES ? B->condition(B) : 1);
+    int left = A->form == PU_FORM_STATES && A->condition, right = B->form == PU_FORM_STATES && B->condition;
+    return (left ? A->condition(A) : 1) + (right ? B->condition(B) : 1);
 }
 
 PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
@@ -15030,7 +15031,8 @@ PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
     const pu_op *Gamma = job->Gamma;
     pu_real *v = job->test, *z = v + job->D;
     job->gamma_rounding = 16 * (double)PU__EPS * (Gamma->condition ? Gamma->condition(Gamma) : 1);
-    if (Gamma->form == PU_FORM_STATES || !Gamma->logdet) /* the latter: perhaps a sum with one */
+    /* a sum may have a state space in it; its condition tells, and log det it has none */
+    if (Gamma->form == PU_FORM_STATES || !Gamma->logdet)
         job->states_rounding = job->gamma_rounding;
     job->gamma_kappa = 1;
     pu__zeros(job->gamma_diag, job->D);

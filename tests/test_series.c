@@ -538,7 +538,8 @@ TEST unstable_states_know_their_error(double A)
     model.memory = tc_workspace();
     tc_set_case("A %g", A);
     TC_STATUS(pu_model_state_space(&model, T, 1, PU_SSM_GIVEN, NULL), PU_OK);
-    TC_ASSERT(!(pu_model_gradient(&model, theta, &data, NULL, NULL, grad, NULL, &report) % PU_INEXACT));
+    (void)pu_model_gradient(&model, theta, &data, NULL, NULL, grad, NULL, &report);
+    TC_ASSERT(report.status == PU_OK || report.status == PU_INEXACT);
     for (int i = 0; i < 6; i++) scale = fmax(scale, fabs((double)grad[i]));
     off = fabs((double)grad[0] - want) / scale;
     TC_ASSERT(off <= 10 * report.rounding_error);
@@ -565,7 +566,8 @@ TEST walk_with_a_given_start_is_fitted(uint64_t seed)
     TC_STATUS(pu_model_state_space(&model, T, 1, PU_SSM_GIVEN, NULL), PU_OK);
     TC_STATUS(pu_model_nll(&model, truth, &data, NULL, NULL, &nll, NULL, NULL), PU_OK);
     TC_STATUS(pu_model_start(&model, &data, 1, theta, NULL), PU_OK);
-    TC_ASSERT(!(pu_fit(&model, &data, NULL, NULL, theta, &report) % PU_INEXACT));
+    (void)pu_fit(&model, &data, NULL, NULL, theta, &report);
+    TC_ASSERT(report.status == PU_OK || report.status == PU_INEXACT);
     TC_ASSERT(report.best < nll);
     PASS();
 }

@@ -2,6 +2,7 @@
    naive reverse pass. The oracle is exact CG in extended precision with full orthogonalisation. */
 #include "pu_test.h"
 #include "test_common.h"
+#include "wide.h"
 
 /* ---- matrices with a given spectrum ------------------------------------------------------------------- */
 
@@ -42,14 +43,7 @@ static pu_real *outlier_matrix(pu_int n, int outliers, double far, uint64_t seed
     return with_spectrum(n, lambda, seed);
 }
 
-/* Numbers of the oracle below: a difference over 2 h loses eps cond / h, so 64 bits would not do. */
-#ifdef __SIZEOF_FLOAT128__
-__extension__ typedef __float128 wide;
-#define WIDE_DIGITS 113
-#else
-typedef long double wide;
-#define WIDE_DIGITS LDBL_MANT_DIG
-#endif
+/* The oracle below needs `wide`: a difference over 2 h loses eps cond / h, so 64 bits would not do. */
 
 static wide wide_sqrt(wide x)
 {

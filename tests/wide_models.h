@@ -7,13 +7,7 @@
 #ifndef WIDE_MODELS_H
 #define WIDE_MODELS_H
 
-#ifdef __SIZEOF_FLOAT128__
-__extension__ typedef __float128 wide;
-#define WIDE_DIGITS 113
-#else
-typedef long double wide;
-#define WIDE_DIGITS LDBL_MANT_DIG
-#endif
+#include "wide.h"
 
 /* ---- random choices: a function of (seed, model), not of the library's generator ---------------------------- */
 

@@ -16,7 +16,7 @@ EXAMPLE (complete; examples/first.c is the same program with more comments)
             pu_real Phi[3*2] = {1,0, 1,1, 0,1}, psi[3] = {4,4,4};    // y = Phi z + noise of precision psi
             pu_real y[2*3] = {1, 2, 1, 0, (pu_real)NAN, 1};          // two data, NAN marks a missing entry
             pu_op prior = pu_op_identity(2), map = pu_op_dense(3, 2, Phi);
-            pu_lgm model = {&prior, &map, NULL, NULL, psi};          // z ~ N(0, I)
+            pu_lgm model = {&prior, &map, NULL, NULL, psi, 0};       // z ~ N(0, I)
             pu_data data = pu_data_nan(2, 3, y);
             pu_real grad_Phi[3*2], grad_psi[3];
             pu_gradient_result out = {0};  out.Phi = grad_Phi;  out.psi = grad_psi;
@@ -223,6 +223,8 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_op_readout puf_op_readout
 #define pu_model_noisy_ar puf_model_noisy_ar
 #define pu_model_get_ar puf_model_get_ar
+#define pu_model_fix puf_model_fix
+#define pu_model_regressors puf_model_regressors
 #define pu_model_state_space puf_model_state_space
 #define pu_model_get_ssm puf_model_get_ssm
 #define pu_csr puf_csr
@@ -392,6 +394,9 @@ typedef struct {
     const pu_real *nu;  /* D prior mean, NULL = 0 */
     const pu_real *eta; /* M offset, NULL = 0 */
     const pu_real *psi; /* M noise precisions, > 0 */
+    pu_int eta_count;   /* 0: eta is one for all data. Else eta is eta_count x M, one for each datum, by its number in the
+                           arrays (data.pick); data beyond are refused (PU_E_SIZE), so are draws of pu_simulate, draw i
+                           having that of datum i. A device has no gradient of these (PU_E_UNSUPPORTED) */
 } pu_lgm;
 
 typedef enum { PU_DATA_FULL, PU_DATA_MASKED, PU_DATA_NAN, PU_DATA_LISTS } pu_data_kind;
@@ -533,7 +538,7 @@ typedef struct {
     pu_real *nu;         /* D               gradients of the mean objective */
     pu_real *Gamma;      /* Gamma->params */
     pu_real *Phi;        /* Phi->params */
-    pu_real *eta;        /* M */
+    pu_real *eta;        /* M; with model.eta_count N x M, for the data in the order of the batch */
     pu_real *psi;        /* M */
     pu_real *precond;    /* D               in options.solve.precond, through the solver. Refused unless PU_NETWORK,
                                             PU_PCG and one precond for all data (precond_stride = PU_ZERO) */
@@ -551,6 +556,7 @@ typedef struct {
     pu_real *se_psi;     /* M */
     pu_real *replicates; /* G x (Gamma->params + Phi->params + M): [Gamma | Phi | psi]; parts whose gradient is not
                             asked for: 0 */
+    const pu_data *data; /* not a result: the data that these are of, where the library hands them to model.grad */
 } pu_gradient_result;
 
 /* What happened. Written on every return (also on refusal: status and where). */
@@ -708,7 +714,32 @@ typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
      Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
-/* The process as of the last set, e.g. phi of the AR; NULL unless model->Gamma is a pu_op_ar or a pu_op_ssm. */
+/* Models around a model, built in or yours, which is borrowed: it must outlive the new one, and is set by it, so do not
+   set it yourself in between. They nest; pu_model_free leaves the inner one alone. What the inner model has (operators,
+   precond, uses, start, names ..) they have; its numbers are those of their own last set. A checkpoint of pu_fit tells
+   others apart (model->name has a hash). Statuses as above; PU_E_NULL: inner or its set.
+   pu_model_fix: entry i of the inner theta is entry from[i] of the new one or, where from[i] is PU_ZERO, fixed at
+     value[i], coded as theta is (see pu_param_theta; value may be NULL where nothing is fixed). from and value: params of the inner model, copied.
+     The numbers in `from` are 0 .. params-1 of the new model, in any order, without gaps; those that occur more than once
+     tie entries. PU_E_ARGUMENT, index: no such number, beyond a gap, ties entries of different scale or bounds, a value out
+     of bounds; PU_E_NONFINITE: a value. Names are those of the first entries; the start is the mean of the inner start's.
+     pu_model_set: index -1 where the entry at fault is fixed. With all entries fixed the model has no parameter: it can
+     be wrapped by pu_model_regressors, all else refuses it (model.params). Cost: params more operations, no engine.
+   pu_model_regressors: eta = (the inner model's) + X b, theta = [inner theta | b], b called b[0] .. b[p-1], free.
+     n = 0: X is M x p, shared by all data; n > 0: n x M x p, one for each datum, by its number in the arrays
+     (data.pick); draw i of pu_model_simulate has that of datum i; see pu_lgm.eta_count. Row-major, borrowed, as it is
+     when the model is set; finite everywhere, missing entries included (PU_E_NONFINITE, index). An intercept is a column
+     of ones; centre and scale the others, as a fit converges the faster. Start: b by least squares on the observed
+     entries (0 for columns that depend on those before them), the inner start on what is left; it takes a copy of
+     the data from model->memory.allocator (a block of yours: inner start on the data as they are). Columns that depend
+     on each other, or on an eta of the inner model, are not identified: pu_fit_errors says so. PU_E_SIZE: n is not that of
+     regressors inside; PU_E_ARGUMENT: p < 1, n < 0; PU_E_NULL: X; a model of yours that has no lgm.Phi before its first set. Cost: M p operations a set
+     and a gradient, n M p with n > 0 (whatever the batch of a fit), n M reals. */
+PU_DEF pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *from, const pu_real *value,
+                              pu_report *report);
+PU_DEF pu_status pu_model_regressors(pu_model *model, pu_model *inner, pu_int p, const pu_real *X, pu_int n,
+                                     pu_report *report);
+/* The process as of the last set, e.g. phi of the AR; NULL unless the model's Gamma is a pu_op_ar or a pu_op_ssm. */
 PU_DEF const pu_ar *pu_model_get_ar(const pu_model *model);
 PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model);
 
@@ -1343,7 +1374,7 @@ struct pu_model {
        -1) */
     pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
     /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in
-       `uses` (precond: NULL where nothing went through it). Linear in g. Anything but PU_OK stops the call
+       `uses` (precond: NULL where nothing went through it), and with lgm.eta_count g->data, whose order eta has. Linear in g. Anything but PU_OK stops the call
        (PU_E_OPERATOR) */
     pu_status (*grad)(const pu_model *model, const pu_gradient_result *g, pu_real *grad);
     /* a sensible start for these data, which have been checked; random parts are a function of seed. May be NULL */
@@ -9664,15 +9695,41 @@ PU__FN pu_status pu__check_op(const pu_op *op, const pu__op_names *names, pu_rep
     return pu__fail(report, status, status == PU_E_ARGUMENT ? names->stale : names->name, -1, index);
 }
 
-/* Numbers of the model: finite, positive where they must be. */
-PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
+/* eta of the datum that has this number in the arrays; NULL: 0. */
+PU__FN const pu_real *pu__eta(const pu_lgm *model, pu_int number)
+{
+    return model->eta && model->eta_count ? model->eta + number * model->Phi->rows : model->eta;
+}
+
+/* eta: finite, and there for n data, those of `data` or (NULL) the first. */
+PU__FN pu_status pu__check_eta(const pu_lgm *model, const pu_data *data, pu_int n, pu_report *report)
+{
+    pu_int M = model->Phi->rows, count = model->eta_count;
+    pu_status status = PU_OK;
+    if (!count)
+        return pu__check_array(M, model->eta, 0, "model.eta", -1, report);
+    if (count < 0 || !model->eta)
+        return pu__refuse(report, count < 0 ? PU_E_ARGUMENT : PU_E_NULL, "model.eta (eta_count of them, or 0 = one)");
+    for (pu_int i = 0; i < n && !status; i++) {
+        pu_int number = data ? pu__datum(data, i) : i;
+        if (number >= count) {
+            status = pu__fail(report, PU_E_SIZE, "model.eta_count (fewer than data or draws)", i, -1);
+            report->where.most = count;
+        } else
+            status = pu__check_array(M, pu__eta(model, number), 0, "model.eta", i, report);
+    }
+    return status;
+}
+
+/* Numbers of the model: finite, positive where they must be; eta for n data, see pu__check_eta. */
+PU__FN pu_status pu__check_numbers(const pu_lgm *model, const pu_data *data, pu_int n, pu_report *report)
 {
     pu_int D = model->Gamma->rows, M = model->Phi->rows;
     pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
     if (!status)
         status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
     if (!status)
-        status = pu__check_array(M, model->eta, 0, "model.eta", -1, report);
+        status = pu__check_eta(model, data, n, report);
     if (!status)
         status = pu__check_op(model->Gamma, &pu__names_Gamma, report);
     if (!status)
@@ -11901,7 +11958,7 @@ PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__product_kind *kin
 PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n, pu_int which, pu_int n_rows,
                                  double *c)
 {
-    const pu_real *eta = p->model->eta;
+    const pu_real *eta = pu__eta(p->model, pu__datum(data, n));
     const pu__rows_data *to = &p->staged;
     pu_int from = which * n_rows, at, row = 0, observed = 0;
     pu_real y = 0;
@@ -13159,6 +13216,8 @@ typedef struct {
     pu__worker *workers;
     pu_real *grads;    /* lanes x params */
     pu_real *phi_grad; /* where Phi's gradient is in the end: in lane 0, or with by_rows where the caller wants it */
+    pu_int etas;       /* gradients of eta: N where it is one for each datum and that is wanted, else 1, */
+    pu_real *eta_grad; /* etas x M: of each datum, or in lane 0 */
     /* lanes x M, by_rows: rows of Phi that have a gradient in the lane; others are not even cleared */
     unsigned char *touched;
     int centred;                   /* Gamma's terms of the means are squares of mu - nu */
@@ -13465,6 +13524,9 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     job->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
     job->grads = pu__reals(arena, job->lanes, job->slots.params);
     job->phi_grad = job->grads ? job->grads + job->slots.Phi : NULL;
+    job->eta_grad = job->grads ? job->grads + job->slots.eta : NULL;
+    if (job->etas > 1)
+        job->eta_grad = pu__reals(arena, job->etas, job->M);
     if (job->by_rows)
         job->touched = (unsigned char *)pu__take(arena, job->lanes, job->M, 1);
     job->gamma_nu = pu__reals(arena, D, 1);
@@ -13834,6 +13896,9 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
         job->B = pu_backend_cpu();
     }
     job->exact = exact || job->engine == PU_ENGINE_AUTO;
+    job->etas = model->eta_count && out->eta ? job->N : 1;
+    if (job->etas > 1 && job->device)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "model.eta_count (its gradient on a device: leave out options.backend)");
     job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->K = o->samples ? o->samples : 10;
     if (exact && !job->want_draws)
@@ -14168,8 +14233,8 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
             B->combine(B->user, p->n_rows, 1, sum, 0, NULL);
             e = rest.at;
         }
-        B->row_terms(B->user, p->n_rows, count, sum, p->now.w, p->now.mask, e, p->psi, p->M, p->rows, lane + s->eta,
-                     lane + s->psi);
+        B->row_terms(B->user, p->n_rows, count, sum, p->now.w, p->now.mask, e, p->psi, p->M, p->rows,
+                     job->etas > 1 ? job->eta_grad + w->loaded * p->M : lane + s->eta, lane + s->psi);
     }
     if (!s->want_Phi || p->joint)
         return PU_OK;
@@ -15117,6 +15182,8 @@ PU__FN int pu__sum_lanes(const pu__job *job)
     int lost = 0;
     (void)pu__add_lanes(job, 0, s->Phi, NULL, g);
     (void)pu__add_lanes(job, rest, s->params - rest, NULL, g + rest);
+    for (pu_int i = 0; job->etas > 1 && i < job->etas * job->M; i++)
+        job->eta_grad[i] *= 1 / (pu_real)job->N;
     if (job->by_rows) {
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(static) reduction(| : lost) num_threads(job->threads) if (job->threads > 1)
@@ -15174,7 +15241,7 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu_report *report)
         pu__check_result(g, s->Phi, "gradient of Gamma", -1, report) ||
         (search && pu__check_result(job->phi_grad, s->psi - s->Phi, "gradient of Phi", -1, report)) ||
         pu__check_result(g + s->psi, job->M, "gradient of psi", -1, report) ||
-        pu__check_result(g + s->eta, job->M, "gradient of eta", -1, report))
+        pu__check_result(job->eta_grad, job->etas * job->M, "gradient of eta", -1, report))
         return report->status;
     return PU_OK;
 }
@@ -15445,7 +15512,7 @@ PU__FN void pu__write_results(const pu__job *job)
     pu__write(out->Gamma, g, s->Phi);
     pu__write(out->Phi, job->phi_grad, s->psi - s->Phi);
     pu__write(out->psi, g + s->psi, job->M);
-    pu__write(out->eta, g + s->eta, job->M);
+    pu__write(out->eta, job->eta_grad, job->etas * job->M);
     pu__write(out->precond, g + s->m, job->D);
     pu__write(out->x, stage->x, all * job->D);
     pu__write(out->residual, stage->residual, all * job->D);
@@ -15467,6 +15534,8 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
 {
     if (job->ragged)
         pu__share_out(job);
+    if (job->etas > 1)
+        pu__zeros(job->eta_grad, job->etas * job->M);
     if (job->device && pu__device_open(job, report)) {
         (void)pu__far_status(job->B, report);
         return report->status;
@@ -15543,7 +15612,7 @@ PU__FN void pu__lend(const pu__job *job, pu_gradient_result *g)
     if (g->psi)
         g->psi = job->grads + s->psi;
     if (g->eta)
-        g->eta = job->grads + s->eta;
+        g->eta = job->eta_grad;
     if (g->precond)
         g->precond = job->grads + s->m;
 }
@@ -15552,7 +15621,7 @@ PU__FN void pu__lend(const pu__job *job, pu_gradient_result *g)
 PU__FN pu_status pu__job_memory(pu__call *call, pu__job *job)
 {
     pu_report *report = call->report;
-    if (pu__check_numbers(job->model, report) || pu__check_option_arrays(job, report) ||
+    if (pu__check_numbers(job->model, job->data, job->N, report) || pu__check_option_arrays(job, report) ||
         pu__allocate(call, pu__job_layout, job))
         return report->status;
     return PU_OK;
@@ -15907,7 +15976,7 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
     if (!options || !tuned)
         return pu__refuse(report, PU_E_NULL, options ? "tuned" : "options");
     if (pu__check_model(model, report) || pu__check_data(data, model->Phi->rows, report) ||
-        pu__check_numbers(model, report))
+        pu__check_numbers(model, data, data->n, report))
         return report->status;
     if (!pu__to_tune(options)) {
         status = pu__check_options(options, report);
@@ -16196,7 +16265,7 @@ PU__FN pu_status pu__simulate_block(pu__simulation *w, pu_int first, pu_int k, p
         for (pu_int i = 0; i < M; i++)
             to[i] += eps[i] / pu__sqrt(model->psi[i]);
         if (model->eta)
-            pu__axpy(M, 1, model->eta, to);
+            pu__axpy(M, 1, pu__eta(model, first + j), to);
         if (pu__check_result(pu__col(z, j), D, "z", first + j, report) ||
             pu__check_result(to, M, "y", first + j, report))
             return report->status;
@@ -16221,7 +16290,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
         return pu__refuse(report, PU_E_NULL, "z and y (at least one is needed)");
     if (!Gamma->sample)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
-    if (pu__check_numbers(&w.r.model, report))
+    if (pu__check_numbers(&w.r.model, NULL, n, report))
         return report->status;
     w.n = n;
     w.seed = seed;
@@ -16334,7 +16403,7 @@ PU__FN pu_status pu__moments_mean(const pu__moments *w, pu_int n, pu_report *rep
     if (job->Phi->apply(job->Phi, 1, x, y, 0, job->workers->post.work))
         return pu__operator_failed(report, "Phi.apply", n);
     if (job->model->eta)
-        pu__axpy(M, 1, job->model->eta, y.at);
+        pu__axpy(M, 1, pu__eta(job->model, pu__datum(job->data, n)), y.at);
     return pu__check_result(y.at, M, "mean", n, report);
 }
 
@@ -16721,6 +16790,7 @@ PU__FN pu_status pu__model_grad(pu__model_task *self, pu_report *report)
         pu__copy(self->x, job->stage.x, job->N * (job->K + 1) * job->D);
     self->found = self->want;
     pu__lend(job, &self->found);
+    self->found.data = self->data;
     /* Finite gradients need no copy of ours. */
     if (!self->se && model->grad_is_finite && model->grad_is_finite(model, &self->found)) {
         model->grad(model, &self->found, self->grad);
@@ -17139,30 +17209,34 @@ PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
     return PU_OK;
 }
 
-/* Memory of a draft whose sizes and parts are known; then *model and its data move to their places, and only operators
-   and functions are missing. *model has the memory in any case, to be freed. Without memory the rest of *model is
-   zeroed: a block that its pointers referred to may be gone. The model is not set yet: psi = 0, which pu_gradient
-   refuses. */
-PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
+/* Memory of a model that is being made, with its allocator or block from the caller's struct, which has the memory in
+   any case, to be freed. Without memory the rest of *model is zeroed: a block that its pointers referred to may be gone. */
+PU__FN pu_status pu__model_memory(pu_model *made, pu__call *call, pu__layout layout, void *self, pu_model *model)
 {
-    pu__parted *s = &d->parted;
-    pu_model *made = &d->made;
-    pu_report *report = d->call.report;
     if (!model)
-        return pu__refuse(report, PU_E_NULL, "model");
-    pu_status status = pu__allocate(&d->call, pu__draft_layout, d);
+        return pu__refuse(call->report, PU_E_NULL, "model");
+    pu_status status = pu__allocate(call, layout, self);
     if (status)
         memset(model, 0, sizeof *model);
     /* Arbitrary bytes are not handed back. */
     if (status == PU_E_ARGUMENT)
         pu_workspace_free(&made->memory);
     model->memory = made->memory;
-    if (status)
-        return status;
     /* All arrays: the data are the first. */
-    memset(made->data, 0, d->call.arena.used);
-    if (s->dictionary)
-        status = pu__parted_norms(s, report);
+    if (!status)
+        memset(made->data, 0, call->arena.used);
+    return status;
+}
+
+/* Memory of a draft whose sizes and parts are known; then *model and its data move to their places, and only operators
+   and functions are missing. The model is not set yet: psi = 0, which pu_gradient refuses. */
+PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
+{
+    pu__parted *s = &d->parted;
+    pu_model *made = &d->made;
+    pu_status status = pu__model_memory(made, &d->call, pu__draft_layout, d, model);
+    if (!status && s->dictionary)
+        status = pu__parted_norms(s, d->call.report);
     if (status)
         return status;
     /* psi as a vector is a part of theta, and read there. */
@@ -17714,10 +17788,19 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     return PU_OK;
 }
 
+/* What a model's Gamma is made of where it has this form, else NULL. */
+PU__FN const void *pu__model_process(const pu_model *model, pu_form form)
+{
+    const pu_op *Gamma = model && model->Gamma.rows > 0 ? &model->Gamma : NULL;
+    if (model && !Gamma)
+        Gamma = model->lgm.Gamma;
+    return Gamma && Gamma->form == form ? Gamma->data : NULL;
+}
+
 /* The process of a model whose Gamma is an AR, else NULL. */
 PU_DEF const pu_ar *pu_model_get_ar(const pu_model *model)
 {
-    return model && model->Gamma.form == PU_FORM_AR ? (const pu_ar *)model->Gamma.data : NULL;
+    return (const pu_ar *)pu__model_process(model, PU_FORM_AR);
 }
 
 /* Noisy autoregression: theta = [atanh gamma | log kappa | log lambda]. White noise of variance one until it is set. */
@@ -17872,7 +17955,7 @@ PU__FN pu_status pu__state_space_start(PU__START_ARGS)
 /* The process of a model whose Gamma is a state space, else NULL. */
 PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model)
 {
-    return model && model->Gamma.form == PU_FORM_STATES ? (const pu_ssm *)model->Gamma.data : NULL;
+    return (const pu_ssm *)pu__model_process(model, PU_FORM_STATES);
 }
 
 /* State space: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0].
@@ -17927,6 +18010,393 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     model->grad = pu__state_space_grad;
     model->start = pu__state_space_start;
     pu__model_link(model);
+    return PU_OK;
+}
+
+/* ---- models around a model: pu_model_fix, pu_model_regressors ---- */
+
+/* Data of such a model. */
+typedef struct {
+    pu_model *inner;
+    /* pu_model_fix, arrays of as many: entries of the inner theta; that theta as of the last set; the inner gradient, also
+       scratch of a start; our entry for each, PU_ZERO: fixed. Of each entry of ours: the first of those, how many. */
+    pu_int entries;
+    pu_real *theta, *pulled;
+    pu_int *from, *first, *ties;
+    /* pu_model_regressors: rows; columns of X; data that have an X, 0: all share one; columns of regressors inside. */
+    pu_int M, p, n, before;
+    const pu_real *X;
+    /* lgm.eta_count or 1 times M; M: the gradient of eta summed over the data. */
+    pu_real *eta, *eta_sum;
+    /* p x (p + 2): [X'X | X'y | diag X'X] of a start; sums of a gradient. */
+    double *normal;
+    char name[96];
+} pu__around;
+
+/* One of these while it is being made. */
+typedef struct {
+    pu_model made;
+    pu__around around;
+    pu__call call;
+} pu__around_draft;
+
+/* The data of a model around another one. */
+PU__FN pu__around *pu__around_of(const pu_model *model) { return (pu__around *)model->data; }
+
+/* Its arrays. */
+PU__FN void pu__around_layout(void *self, pu__arena *arena)
+{
+    pu__around_draft *d = (pu__around_draft *)self;
+    pu__around *s = &d->around;
+    d->made.data = pu__take(arena, 1, 1, sizeof *s);
+    s->theta = pu__reals(arena, s->entries, 1);
+    s->pulled = pu__reals(arena, s->entries, 1);
+    s->from = pu__indices(arena, s->entries);
+    s->first = pu__indices(arena, s->entries);
+    s->ties = pu__indices(arena, s->entries);
+    s->eta = pu__reals(arena, pu__most(d->made.lgm.eta_count, 1), s->M);
+    s->eta_sum = pu__reals(arena, s->M, 1);
+    s->normal = pu__doubles(arena, s->p, s->p ? s->p + 2 : 0);
+}
+
+/* The first step: what the inner model has is taken over. */
+PU__FN pu_status pu__around_begin(pu__around_draft *d, pu_model *model, pu_model *inner, pu_report *report)
+{
+    pu_model *made = &d->made;
+    memset(d, 0, sizeof *d);
+    report = pu__begin(&d->call, &made->memory, report);
+    if (!model || !inner)
+        return pu__refuse(report, PU_E_NULL, model ? "inner" : "model");
+    if (!inner->set || model == inner)
+        return pu__refuse(report, inner->set ? PU_E_ARGUMENT : PU_E_NULL, inner->set ? "model (not the inner one)" : "inner.set");
+    pu__model_link(inner);
+    made->memory = model->memory;
+    made->lgm = inner->lgm;
+    made->uses = inner->uses;
+    made->tied_psi = inner->tied_psi;
+    made->precond = inner->precond;
+    made->told = inner->told;
+    d->around.inner = inner;
+    return PU_OK;
+}
+
+/* The last step: *model and its data move to their places. The name has a hash of what the model was made of. */
+PU__FN void pu__around_end(pu__around_draft *d, pu_model *model, const char *what, uint64_t hash)
+{
+    pu__around *s = (pu__around *)d->made.data;
+    const char *name = d->around.inner->name ? d->around.inner->name : "";
+    *s = d->around;
+    *model = d->made;
+    pu__text text = {s->name, 0, sizeof s->name};
+    pu__put_number(&text, what, (pu_int)(pu__fnv(hash, name, strlen(name)) & 0x7fffffff));
+    pu__put(&text, ": ");
+    pu__put(&text, name);
+    model->name = s->name;
+}
+
+/* Sets the inner model, and takes over its canonical form. */
+PU__FN pu_status pu__around_set(PU__SET_ARGS)
+{
+    pu_model *inner = pu__around_of(model)->inner;
+    inner->sets++;
+    pu_status status = inner->set(inner, theta, index);
+    if (status)
+        return status;
+    pu__model_link(inner);
+    model->lgm = inner->lgm;
+    model->precond = inner->precond;
+    model->told = inner->told;
+    return PU_OK;
+}
+
+/* model.set of pu_model_fix. */
+PU__FN pu_status pu__fix_set(PU__SET_ARGS)
+{
+    pu__around *s = pu__around_of(model);
+    for (pu_int i = 0; i < s->entries; i++)
+        if (s->from[i] >= 0)
+            s->theta[i] = theta[s->from[i]];
+    pu_status status = pu__around_set(model, s->theta, index);
+    if (status)
+        *index = *index >= 0 && *index < s->entries ? s->from[*index] : -1;
+    return status;
+}
+
+/* model.grad: entries that are tied add up. */
+PU__FN pu_status pu__fix_grad(PU__MODEL_GRAD_ARGS)
+{
+    const pu__around *s = pu__around_of(model);
+    pu_status status = s->inner->grad(s->inner, g, s->pulled);
+    pu__zeros(grad, model->params);
+    for (pu_int i = 0; i < s->entries; i++)
+        if (s->from[i] >= 0)
+            grad[s->from[i]] += s->pulled[i];
+    return status;
+}
+
+/* model.start: the mean of the inner start's entries. */
+PU__FN pu_status pu__fix_start(PU__START_ARGS)
+{
+    const pu__around *s = pu__around_of(model);
+    pu_status status = s->inner->start(s->inner, data, seed, s->pulled);
+    pu__zeros(theta, model->params);
+    for (pu_int i = 0; i < s->entries; i++)
+        if (s->from[i] >= 0)
+            theta[s->from[i]] += s->pulled[i] / (pu_real)s->ties[s->from[i]];
+    return status;
+}
+
+/* model.describe: as the first inner entry. */
+PU__FN void pu__fix_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu__around *s = pu__around_of(model);
+    (void)pu_model_param(s->inner, s->first[i], param);
+}
+
+/* Entry i of the inner theta: from[i] and value[i] are looked at and taken over. */
+PU__FN pu_status pu__fix_entry(pu__around *s, pu_int i, pu_int from, const pu_real *value, pu_report *report)
+{
+    pu_param one, other;
+    (void)pu_model_param(s->inner, i, &one);
+    if (from < PU_ZERO || from >= s->entries)
+        return pu__fail(report, PU_E_ARGUMENT, "from (0 .. params-1, or PU_ZERO)", -1, i);
+    s->from[i] = from;
+    if (from == PU_ZERO) {
+        double x = value ? pu_param_natural(&one, (double)value[i]) : 0;
+        if (!value)
+            return pu__fail(report, PU_E_NULL, "value (something is fixed)", -1, i);
+        if (!pu__finite(value[i]))
+            return pu__fail(report, PU_E_NONFINITE, "value", -1, i);
+        s->theta[i] = value[i];
+        return x >= one.lower && x <= one.upper ? PU_OK : pu__fail(report, PU_E_ARGUMENT, "value (out of bounds)", -1, i);
+    }
+    if (!s->ties[from]++)
+        s->first[from] = i;
+    (void)pu_model_param(s->inner, s->first[from], &other);
+    if (one.scale != other.scale || one.lower != other.lower || one.upper != other.upper)
+        return pu__fail(report, PU_E_ARGUMENT, "from (ties entries of different scale or bounds)", -1, i);
+    return PU_OK;
+}
+
+/* Entries of the inner theta fixed, or equal to entries of the new one. */
+PU_DEF pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *from, const pu_real *value,
+                              pu_report *report)
+{
+    pu__around_draft d;
+    pu__around *s = &d.around;
+    pu_model *made = &d.made;
+    uint64_t hash = PU__FNV;
+    pu_status status = pu__around_begin(&d, model, inner, report);
+    report = d.call.report;
+    if (status)
+        return status;
+    if (!from || inner->params < 1)
+        return pu__refuse(report, from ? PU_E_ARGUMENT : PU_E_NULL, from ? "inner.params (at least 1)" : "from");
+    s->entries = inner->params;
+    status = pu__model_memory(made, &d.call, pu__around_layout, &d, model);
+    if (status)
+        return status;
+    for (pu_int i = 0; i < s->entries && !status; i++) {
+        status = pu__fix_entry(s, i, from[i], value, report);
+        /* the same bytes whatever the size of pu_int */
+        double pair[2] = {(double)s->from[i], (double)s->theta[i]};
+        hash = pu__fnv(hash, pair, sizeof pair);
+    }
+    while (made->params < s->entries && s->ties[made->params])
+        made->params++;
+    for (pu_int i = made->params; i < s->entries && !status; i++)
+        if (s->ties[i])
+            status = pu__fail(report, PU_E_ARGUMENT, "from (a number below this one is missing)", -1, s->first[i]);
+    if (status) {
+        pu_workspace_free(&model->memory);
+        return status;
+    }
+    made->set = pu__fix_set;
+    made->grad = inner->grad ? pu__fix_grad : NULL;
+    made->start = inner->start ? pu__fix_start : NULL;
+    made->describe = pu__fix_describe;
+    pu__around_end(&d, model, "fixed or tied ", hash);
+    return PU_OK;
+}
+
+/* X (M x p) of the datum that has this number in the arrays. */
+PU__FN const pu_real *pu__regressors_of(const pu__around *s, pu_int number)
+{
+    return s->X + (s->n ? number * s->M * s->p : 0);
+}
+
+/* model.set: the inner model's, then eta = its own + X b. */
+PU__FN pu_status pu__regressors_set(PU__SET_ARGS)
+{
+    pu__around *s = pu__around_of(model);
+    const pu_lgm *lgm = &s->inner->lgm;
+    const pu_real *b = theta + s->inner->params;
+    pu_int count = model->lgm.eta_count;
+    pu_status status = pu__around_set(model, theta, index);
+    if (status)
+        return status;
+    /* A model of the caller's that is another now. */
+    if (lgm->Phi->rows != s->M || (lgm->eta_count && lgm->eta_count != count))
+        return PU_E_SIZE;
+    for (pu_int n = 0; n < pu__most(count, 1); n++) {
+        const pu_real *X = pu__regressors_of(s, n), *own = pu__eta(lgm, n);
+        for (pu_int m = 0; m < s->M; m++)
+            s->eta[n * s->M + m] = (pu_real)((own ? (double)own[m] : 0) + pu__dot(s->p, NULL, X + m * s->p, b));
+    }
+    model->lgm.eta = s->eta;
+    model->lgm.eta_count = count;
+    return PU_OK;
+}
+
+/* model.grad: the inner model's, then that of b, sum_n X_n' d/deta_n. An inner eta that all data share has their sum. */
+PU__FN pu_status pu__regressors_grad(PU__MODEL_GRAD_ARGS)
+{
+    const pu__around *s = pu__around_of(model);
+    pu_gradient_result part = *g;
+    pu_int M = s->M, count = model->lgm.eta_count;
+    if (count && !g->data)
+        return PU_E_NULL;
+    memset(s->normal, 0, (size_t)s->p * sizeof *s->normal);
+    pu__zeros(s->eta_sum, M);
+    for (pu_int n = 0; n < (count ? g->data->n : 1); n++) {
+        const pu_real *X = pu__regressors_of(s, count ? pu__datum(g->data, n) : 0), *eta = g->eta + n * M;
+        pu__axpy(M, 1, eta, s->eta_sum);
+        for (pu_int i = 0; i < M * s->p; i++)
+            s->normal[i % s->p] += (double)X[i] * (double)eta[i / s->p];
+    }
+    if (!s->inner->lgm.eta_count)
+        part.eta = s->eta_sum;
+    pu_status status = s->inner->grad(s->inner, &part, grad);
+    for (pu_int j = 0; j < s->p; j++)
+        grad[s->inner->params + j] = (pu_real)s->normal[j];
+    return status;
+}
+
+/* b by least squares of the observed entries on X: normal equations, by Gauss and Jordan. A column that depends on those
+   before it gets 0. */
+PU__FN void pu__least_squares(const pu__around *s, const pu_data *data, pu_real *b)
+{
+    pu_int p = s->p, wide = p + 2, at, row = 0;
+    pu_real y = 0;
+    memset(s->normal, 0, (size_t)(p * wide) * sizeof *s->normal);
+    for (pu_int n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            const pu_real *x = pu__regressors_of(s, pu__datum(data, n)) + row * p;
+            for (pu_int i = 0; i < p * wide; i++) {
+                pu_int k = i % wide;
+                double other = k < p ? (double)x[k] : (double)y;
+                s->normal[i] += (double)x[i / wide] * (k > p ? (double)x[i / wide] : other);
+            }
+        }
+    for (pu_int k = 0; k < p; k++) {
+        const double *pivot = s->normal + k * wide;
+        for (pu_int i = 0; i < p && pivot[k] > 1e-10 * pivot[p + 1]; i++) {
+            double *to = s->normal + i * wide, factor = to[k] / pivot[k];
+            for (pu_int j = 0; j <= p && i != k; j++)
+                to[j] -= factor * pivot[j];
+        }
+    }
+    for (pu_int k = 0; k < p; k++) {
+        const double *pivot = s->normal + k * wide;
+        b[k] = (pu_real)(pivot[k] > 1e-10 * pivot[p + 1] ? pivot[p] / pivot[k] : 0);
+    }
+}
+
+/* model.start: b by least squares, then the inner start on what that leaves. Without memory for a copy of the data, or
+   with a block of the caller's, on the data as they are. */
+PU__FN pu_status pu__regressors_start(PU__START_ARGS)
+{
+    const pu__around *s = pu__around_of(model);
+    const pu_allocator *memory = &model->memory.allocator;
+    pu_model *inner = s->inner;
+    pu_real *b = theta + inner->params, *rest, y = 0;
+    int lists = data->kind == PU_DATA_LISTS;
+    pu_int at, row = 0, end = 0;
+    pu_data left = *data;
+    pu_status status;
+    for (pu_int n = 0; n < data->n; n++) {
+        pu_int number = pu__datum(data, n);
+        if (s->n && number >= s->n)
+            return PU_E_SIZE;
+        end = pu__most(end, lists ? data->start[number + 1] : (number + 1) * data->m);
+    }
+    pu__least_squares(s, data, b);
+    rest = model->memory.fixed ? NULL : (pu_real *)pu__alloc(memory, (size_t)end * sizeof *rest);
+    if (!rest)
+        return inner->start(inner, data, seed, theta);
+    pu__fill(rest, (pu_real)NAN, end);
+    for (pu_int n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            pu_int number = pu__datum(data, n), to = lists ? data->start[number] : number * data->m;
+            rest[to + at] = (pu_real)((double)y - pu__dot(s->p, NULL, pu__regressors_of(s, number) + row * s->p, b));
+        }
+    left.y = rest;
+    left.ldy = 0;
+    if (!lists)
+        left.kind = PU_DATA_NAN;
+    status = inner->start(inner, &left, seed, theta);
+    pu__release(memory, rest, (size_t)end * sizeof *rest);
+    return status;
+}
+
+/* model.describe: the inner model's, then b. */
+PU__FN void pu__regressors_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu__around *s = pu__around_of(model);
+    if (i < s->inner->params)
+        (void)pu_model_param(s->inner, i, param);
+    else
+        pu__describe(param, "b", s->before + i - s->inner->params, -1, PU_SCALE_FREE);
+}
+
+/* eta = (the inner model's) + X b: theta = [inner theta | b]. */
+PU_DEF pu_status pu_model_regressors(pu_model *model, pu_model *inner, pu_int p, const pu_real *X, pu_int n,
+                                     pu_report *report)
+{
+    pu__around_draft d;
+    pu__around *s = &d.around;
+    pu_model *made = &d.made;
+    int overflow = 0;
+    pu_status status = pu__around_begin(&d, model, inner, report);
+    report = d.call.report;
+    if (status)
+        return status;
+    const pu_op *Phi = inner->lgm.Phi;
+    pu_int inside = inner->lgm.eta_count;
+    const pu__fault faults[] = {{p < 1, PU_E_ARGUMENT, "p (at least 1)"},
+                                {n < 0, PU_E_ARGUMENT, "n (data that have an X each, or 0 = all share one)"},
+                                {!X, PU_E_NULL, "X"},
+                                {!Phi || Phi->rows < 1, PU_E_NULL, "inner.lgm.Phi (set the inner model first)"},
+                                {n && inside && n != inside, PU_E_SIZE, "n (that of the regressors inside)"},
+                                {0, PU_OK, ""}};
+    if (pu__refuse_first(faults, report))
+        return report->status;
+    s->M = Phi->rows;
+    s->p = p;
+    s->n = n;
+    s->X = X;
+    if (inner->set == pu__regressors_set)
+        s->before = pu__around_of(inner)->before + pu__around_of(inner)->p;
+    size_t entries = pu__mul(pu__mul((size_t)pu__most(n, 1), (size_t)s->M, &overflow), (size_t)p, &overflow);
+    size_t bytes = pu__mul(entries, sizeof *X, &overflow);
+    made->params = (pu_int)pu__add((size_t)p, (size_t)pu__most(inner->params, 0), &overflow);
+    if (overflow)
+        return pu__refuse(report, PU_E_OVERFLOW, "p");
+    if (pu__check_array((pu_int)entries, X, 0, "X", -1, report))
+        return report->status;
+    made->lgm.eta_count = n ? n : inside;
+    status = pu__model_memory(made, &d.call, pu__around_layout, &d, model);
+    if (status)
+        return status;
+    made->lgm.eta = s->eta;
+    made->uses |= PU_USES_ETA;
+    made->set = pu__regressors_set;
+    made->grad = inner->grad ? pu__regressors_grad : NULL;
+    made->start = inner->start ? pu__regressors_start : NULL;
+    made->describe = pu__regressors_describe;
+    /* theta begins with the inner one, and so does the gradient. */
+    made->begins_with_Phi = inner->begins_with_Phi;
+    pu__around_end(&d, model, "regressors ", pu__fnv(PU__FNV, X, bytes));
     return PU_OK;
 }
 
@@ -19955,6 +20425,7 @@ PU__FN pu_status pu__trial_pull(const pu__trial *t, pu_real *at, pu_real *grad)
     g.Phi = g.Gamma + length[1];
     g.eta = g.Phi + length[2];
     g.psi = g.eta + length[3];
+    g.data = t->data;
     if (!(t->model->uses & PU_USES_PRECOND))
         g.precond = g.psi + length[4];
     return t->model->grad(t->model, &g, grad);
@@ -20475,7 +20946,8 @@ PU__FN void pu__trial_model(pu__trial *t, const pu_real *theta)
 {
     const pu_lgm *lgm = &t->model->lgm;
     pu_int D = lgm->Gamma->rows, M = lgm->Phi->rows, params = t->model->params;
-    const pu_int canonical[PU__CANONICAL] = {D, lgm->Gamma->params, lgm->Phi->params, M, M, D};
+    pu_int etas = lgm->eta_count ? t->data->n : 1;
+    const pu_int canonical[PU__CANONICAL] = {D, lgm->Gamma->params, lgm->Phi->params, etas * M, M, D};
     pu_check_entry *set = &t->entry[PU__TRY_set];
     double first;
     pu__call call;

@@ -63,7 +63,7 @@ int main(void)
 
     /* The model borrows Phi and psi: change their numbers, and the next call sees the new ones. */
     pu_op prior = pu_op_identity(D), map = pu_op_dense(M, D, Phi);
-    pu_lgm model = {&prior, &map, NULL, NULL, psi}; /* prior mean and offset: NULL means zero */
+    pu_lgm model = {&prior, &map, NULL, NULL, psi, 0}; /* prior mean and offset: NULL means zero */
     pu_data data = pu_data_nan(N, M, y);            /* NaN marks a missing entry */
 
     /* Zeroed options are the defaults: the network gradient, 10 probes, 30 steps of conjugate gradients.

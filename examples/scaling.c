@@ -87,7 +87,7 @@ static void series(pu_int most, int exact, json *out)
         pu_real *y = need_reals(n), *psi = need_reals(n), *grad_psi = need_reals(n), grad[6];
         pu_ar ar;
         pu_op Gamma, Phi = pu_op_identity(n);
-        pu_lgm model = {NULL, NULL, NULL, NULL, NULL};
+        pu_lgm model = {NULL, NULL, NULL, NULL, NULL, 0};
         pu_data data = pu_data_full(1, n, y);
         pu_gradient_result r;
         pu_int i;
@@ -118,7 +118,7 @@ static void sensing(pu_int most, json *out)
         size_t bytes = 0;
         void *memory;
         pu_op Gamma, Phi;
-        pu_lgm model = {NULL, NULL, NULL, NULL, NULL};
+        pu_lgm model = {NULL, NULL, NULL, NULL, NULL, 0};
         pu_data data = pu_data_nan(1, 2 * D, y);
         pu_gradient_result r;
         pu_int i;
@@ -160,7 +160,7 @@ static void factors(int grow_users, pu_int most, int exact, json *out)
         pu_int *start = (pu_int *)calloc((size_t)N + 1, sizeof *start),
                *index = (pu_int *)calloc((size_t)(N * ratings), sizeof *index), i;
         pu_op Gamma = pu_op_identity(D), Phi = pu_op_dense(films, D, phi);
-        pu_lgm model = {NULL, NULL, NULL, NULL, NULL};
+        pu_lgm model = {NULL, NULL, NULL, NULL, NULL, 0};
         pu_data data;
         pu_gradient_result r;
         if (!start || !index) fail(1, "memory", "there is not enough");

@@ -1211,7 +1211,7 @@ TEST default_cap_is_the_documented_one(pu_int n)
 {
     pu_op Gamma = pu_op_identity(n), Phi = pu_op_dense(1, n, tc_normal(21, n));
     pu_real psi = PU_R(2), y = PU_R(1);
-    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
+    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL, 0};
     pu_data data = pu_data_full(1, 1, &y);
     pu_options options;
     pu_report report;
@@ -1361,7 +1361,7 @@ TEST choosing_ends(void)
     enum { WIDE = 60 };
     pu_real a[WIDE] = {0}, psi[WIDE], y[WIDE], grad[WIDE];
     pu_op prior = pu_op_diagonal(WIDE, a), map = pu_op_identity(WIDE);
-    pu_lgm model = {&prior, &map, NULL, NULL, psi};
+    pu_lgm model = {&prior, &map, NULL, NULL, psi, 0};
     pu_data data = pu_data_full(1, WIDE, y);
     pu_gradient_result out;
     pu_options o, tuned;

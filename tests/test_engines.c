@@ -263,7 +263,7 @@ TEST auto_says_why_not_dual(void)
     for (D = 5; D <= 40; D += 35) {
         pu_real *Phi = tc_normal(1, M * D), *psi = tc_reals(M), *y = tc_normal(2, N * M);
         pu_op prior = pu_op_identity(D), map = pu_op_dense(M, D, Phi);
-        pu_lgm lgm = {&prior, &map, NULL, NULL, NULL};
+        pu_lgm lgm = {&prior, &map, NULL, NULL, NULL, 0};
         pu_data data = pu_data_full(N, M, y);
         pu_gradient_result out;
         pu_options o;
@@ -294,7 +294,7 @@ TEST auto_mixes(void)
     pu_int start[6], *index = (pu_int *)tc_bytes(3000 * sizeof *index), n, i, at = 0;
     pu_real *Phi = tc_normal(1, M * D), *psi = tc_reals(M), *y = tc_normal(2, 3000), *grad[3], *sum = tc_reals(M * D);
     pu_op prior = pu_op_identity(D), map = pu_op_dense(M, D, Phi);
-    pu_lgm lgm = {&prior, &map, NULL, NULL, NULL};
+    pu_lgm lgm = {&prior, &map, NULL, NULL, NULL, 0};
     pu_options o;
     pu_gradient_result out;
     pu_report report;
@@ -442,7 +442,7 @@ TEST auto_leaves_an_engine_that_loses_the_digits(void)
     pu_real eta[2][M], variance[2][D];
     unsigned char mask[M] = {0};
     pu_op prior = pu_op_identity(D), map = pu_op_dense(M, D, phi);
-    pu_lgm model = {&prior, &map, NULL, NULL, psi};
+    pu_lgm model = {&prior, &map, NULL, NULL, psi, 0};
     pu_data data = pu_data_masked(1, M, y, mask);
     memset(mask, 1, 10);
     for (double precision = 1e4; precision < PU_TEST_PICK(1e17, 1e9); precision *= 100) {
@@ -481,7 +481,7 @@ TEST little_noise_leaves_little_variance(void)
     pu_real A = PU_R(0.9), Q = 1, c = 1, psi[T], y[T] = {1, 2, 1, 0, 1};
     pu_ssm m;
     pu_op prior, map = pu_op_readout(T, 1, &c);
-    pu_lgm model = {&prior, &map, NULL, NULL, psi};
+    pu_lgm model = {&prior, &map, NULL, NULL, psi, 0};
     pu_data data = pu_data_full(1, T, y);
     TC_STATUS(pu_ssm_set(&m, T, 1, &A, &Q, PU_SSM_ZERO, NULL, NULL), PU_OK);
     prior = pu_op_ssm(&m);
@@ -597,7 +597,7 @@ static greatest_test_res sizes_agree(pu_int D, pu_int m, int whole)
     pu_real *want_Phi = tc_reals(M * D), *want_psi = tc_reals(M), *want_gamma = tc_reals(D), *want_Sigma = tc_reals(D * D);
     double *A = tc_doubles(D * D), *S = tc_doubles(D * D), *mu = tc_doubles(D), logdet;
     pu_op prior = pu_op_diagonal(D, gamma), map = pu_op_dense(M, D, Phi);
-    pu_lgm lgm = {&prior, &map, NULL, NULL, NULL};
+    pu_lgm lgm = {&prior, &map, NULL, NULL, NULL, 0};
     pu_data data = pu_data_nan(1, M, y);
     pu_exact_result exact;
     pu_report report;

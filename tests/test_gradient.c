@@ -462,7 +462,7 @@ TEST nll_is_not_fooled_by_slow_convergence(void)
     static const pu_int steps[] = {5, 15, 60, 163, 250, 400};
     pu_real gamma[D] = {0}, phi[D] = {0}, psi = PU_R(1), y = PU_R(0.5);
     pu_op Gamma = pu_op_diagonal(D, gamma), Phi = pu_op_dense(1, D, phi);
-    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
+    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL, 0};
     pu_data data = pu_data_full(1, 1, &y);
     pu_options o;
     pu_report report;
@@ -819,7 +819,7 @@ TEST network_gradient_of_an_ill_conditioned_model(void)
     const int is_double = PU_TEST_EPS < 1e-10;
     pu_real gamma[D] = {0}, psi[D], y[D], grad[3][D];
     pu_op Gamma = pu_op_diagonal(D, gamma), Phi = pu_op_identity(D);
-    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, psi};
+    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, psi, 0};
     pu_data data = pu_data_full(1, D, y);
     int mode, i;
     for (i = 0; i < D; i++) gamma[i] = (pu_real)pow(is_double ? 1e8 : 1e6, (double)i / (D - 1)), psi[i] = PU_R(1);
@@ -887,7 +887,7 @@ TEST nothing_infinite_leaves(void)
     pu_real A[D * D], Sigma[D * D], b[D], mu[D];
     pu_column columns[COLUMNS];
     pu_op Gamma = pu_op_diagonal(D, gamma), Phi = pu_op_dense(M, D, phi);
-    pu_lgm lgm = {&Gamma, &Phi, nu, eta, psi};
+    pu_lgm lgm = {&Gamma, &Phi, nu, eta, psi, 0};
     pu_data data = pu_data_full(N, M, y);
     int written = 0, refused = 0;
     uint64_t seed;

@@ -571,7 +571,7 @@ TEST arbitrary_bytes_are_no_workspace(int pattern)
 {
     pu_real Phi[6] = {1, 0, 1, 1, 0, 1}, psi[3] = {4, 4, 4}, y[6] = {1, 2, 1, 0, 1, 1};
     pu_op prior = pu_op_identity(2), map = pu_op_dense(3, 2, Phi);
-    pu_lgm model = {&prior, &map, NULL, NULL, psi};
+    pu_lgm model = {&prior, &map, NULL, NULL, psi, 0};
     pu_data data = pu_data_full(2, 3, y);
     union {
         pu_workspace ws;
@@ -639,7 +639,7 @@ static void *work_on_a_small_stack(void *failed)
     enum { ROWS = 200, COLS = 100, DATA = 2, VARIABLES = 3 };
     pu_real *Phi = tc_reals(ROWS * COLS), *y = tc_reals(DATA * ROWS), *psi = tc_reals(ROWS), *grad = tc_reals(ROWS * COLS);
     pu_op prior = pu_op_identity(COLS), map = pu_op_dense(ROWS, COLS, Phi);
-    pu_lgm lgm = {&prior, &map, NULL, NULL, psi};
+    pu_lgm lgm = {&prior, &map, NULL, NULL, psi, 0};
     pu_data data = pu_data_full(DATA, ROWS, y), few = pu_data_full(8, VARIABLES, y);
     pu_model *model = (pu_model *)tc_bytes(sizeof *model);
     pu_fit_report *report = (pu_fit_report *)tc_bytes(sizeof *report);
@@ -815,7 +815,7 @@ TEST huge_sizes_are_refused(const huge_case *h)
 {
     pu_real y[6] = {0, 0, 0, 0, 0, 0}, psi[3] = {1, 1, 1}, out[8];
     pu_op Gamma = absurd(h->D, h->D), Phi = absurd(h->M, h->D);
-    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
+    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL, 0};
     pu_data data = pu_data_full(h->N, h->M, y);
     pu_options options;
     pu_gradient_result results;
@@ -881,7 +881,7 @@ TEST huge_exact_is_refused(void)
 {
     pu_op Gamma = absurd(HUGE_INT / 4, HUGE_INT / 4), Phi = absurd(3, HUGE_INT / 4);
     pu_real y[3] = {0, 0, 0}, psi[3] = {1, 1, 1};
-    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
+    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL, 0};
     pu_data data = pu_data_full(1, 3, y);
     pu_exact_result result;
     pu_report report;

@@ -1031,7 +1031,7 @@ TEST a_plan_tells_time_and_memory(void)
         pu_real scale = PU_R(1);
         pu_op Gamma = pu_op_scaled_identity(effects, &scale);
         pu_op Phi = pu_op_dense(m, effects, tc_reals(m * effects));
-        pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
+        pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL, 0};
         pu_data data = pu_data_full(1, m, tc_reals(m));
         model.psi = tc_reals(m);
         TC_STATUS(pu_plan(&model, &data, &o, &out, &report), PU_OK);

@@ -453,7 +453,7 @@ TEST simulate_says_when_it_does_not_converge(void)
     enum { n = 1500 };
     pu_real *a = tc_reals(n), *psi = tc_reals(n), *z = tc_reals(2 * n);
     pu_op Gamma = pu_op_diagonal(n, a), Phi = pu_op_identity(n);
-    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, NULL};
+    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, NULL, 0};
     pu_report report;
     pu_int i;
     for (i = 0; i < n; i++) a[i] = (pu_real)pow(10, 10 * (double)(tc_hash((uint64_t)i) % 10000) / 10000), psi[i] = PU_R(1);
@@ -618,7 +618,7 @@ TEST nothing_infinite_is_predicted(void)
     const double most = PU_TEST_EPS < 1e-10 ? 308 : 38;
     pu_real big[6][n] = {{0}}, y[n], z[K * n], mean[n], variance[n], fit[n], imputed[n];
     pu_op Gamma = pu_op_diagonal(n, big[0]), Phi = pu_op_diagonal(n, big[2]);
-    pu_lgm lgm = {&Gamma, &Phi, big[3], big[4], big[1]};
+    pu_lgm lgm = {&Gamma, &Phi, big[3], big[4], big[1], 0};
     pu_data data = pu_data_full(1, n, y);
     int written[3] = {0}, refused[3] = {0}, call;
     uint64_t seed;
@@ -669,7 +669,7 @@ TEST a_variance_that_overflows_is_named(void)
 {
     pu_real one[2] = {1, 1}, tiny[2], y[2] = {1, 2}, mean[2], variance[2];
     pu_op Gamma = pu_op_diagonal(2, one), Phi = pu_op_identity(2);
-    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, tiny};
+    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, tiny, 0};
     pu_data data = pu_data_full(1, 2, y);
     pu_predict_result out;
     pu_options o;

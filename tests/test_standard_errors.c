@@ -113,7 +113,7 @@ TEST intervals_cover_skewed_components(void)
     static const struct { pu_int K, G, N; } cases[] = {{4, 0, 1}, {10, 0, 1}, {10, 5, 1}, {32, 0, 1}, {6, 0, 2}, {10, 0, 4}};
     pu_real alpha[D] = {0}, psi[D], y[4 * D], grad[D], se[D];
     pu_op Gamma = pu_op_diagonal(D, alpha), Phi = pu_op_identity(D);
-    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, psi};
+    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, psi, 0};
     size_t c;
     pu_int i;
     for (i = 0; i < D; i++) alpha[i] = psi[i] = PU_R(1);

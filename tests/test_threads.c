@@ -238,7 +238,7 @@ TEST threads_only_where_the_work_is_worth_them(void)
 {
     const pu_int effects = 600, m = 3000;
     pu_op Gamma = pu_op_identity(effects), Phi = pu_op_dense(m, effects, tc_normal(5, m * effects));
-    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
+    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL, 0};
     pu_data data = pu_data_full(8, m, tc_normal(6, 8 * m));
     pu_gradient_result none;
     pu_report report;

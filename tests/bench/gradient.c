@@ -58,7 +58,7 @@ int main(void)
         pu_real *y = (pu_real *)malloc((size_t)(N * M) * sizeof(pu_real));
         pu_real psi[M], grad_psi[M], grad_eta[M], eta[M];
         pu_op Gamma = pu_op_identity(D), Phi = pu_op_dense(M, D, phi);
-        pu_lgm model = {&Gamma, &Phi, NULL, eta, psi};
+        pu_lgm model = {&Gamma, &Phi, NULL, eta, psi, 0};
         pu_data data = pu_data_nan(N, M, y);
         pu_workspace ws;
         pu_options o;

@@ -73,7 +73,7 @@ static double factors(pu_int D)
     pu_real *phi = reals(FILMS * D), *grad = reals(FILMS * D), *psi = reals(FILMS), *grad_psi = reals(FILMS),
             *eta = reals(FILMS), *grad_eta = reals(FILMS);
     pu_op Gamma = pu_op_identity(D), Phi = pu_op_dense(FILMS, D, phi);
-    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
+    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL, 0};
     pu_gradient_result out;
     double worst = 0;
     size_t s;
@@ -132,7 +132,7 @@ static void series(void)
     pu_real *psi = reals(D), *y = reals(D), *grad_psi = reals(D), grad[6];
     pu_ar ar;
     pu_op Gamma, Phi;
-    pu_lgm model = {NULL, NULL, NULL, NULL, NULL};
+    pu_lgm model = {NULL, NULL, NULL, NULL, NULL, 0};
     pu_gradient_result out;
     pu_options o[5];
     pu_workspace ws[5];

@@ -326,7 +326,7 @@ TEST no_side_is_refused(void)
     pu_lags lags;
     pu_status made = pu_toeplitz_factor(&lags, 4, t, 1, memory, sizeof memory, NULL);
     pu_op Gamma = pu_op_toeplitz(4, t, &lags), Phi = pu_op_identity(4);
-    pu_lgm model = {&Gamma, &Phi, NULL, NULL, psi};
+    pu_lgm model = {&Gamma, &Phi, NULL, NULL, psi, 0};
     pu_data data = pu_data_full(1, 4, y);
     pu_options o = options(PU_OUTPUT, PU_CG);
     pu_gradient_result out;

@@ -631,6 +631,8 @@ typedef struct {
     char name[32];       /* of the natural value x, e.g. "Phi[3,7]", "kappa"; indices from 0 */
     pu_scale scale;      /* how theta codes it */
     double lower, upper; /* x lies strictly between (infinite where free) */
+    int linear;          /* nonzero: free, and nu and eta are linear in all entries of theta that say so, on which nothing else
+                            depends. pu_fit then is as good whatever their units (L-BFGS, up to 64 of them) */
 } pu_param;
 
 enum { PU_USES_NU = 1, PU_USES_GAMMA = 2, PU_USES_PHI = 4, PU_USES_ETA = 8, PU_USES_PSI = 16, PU_USES_PRECOND = 32 };
@@ -862,7 +864,8 @@ typedef struct {
    (PU_FIT_CONVERGED) when the distance to the minimum as it sees it, N g'H^-1 g in squared standard errors, is below
    1e-5 (or the rounding of the objective) twice running. Then parameters on a log or atanh scale go on by themselves,
    each by what its own gradient asks for: 2 to 7 gradients. Where that lowers the objective the fit goes on from
-   there. Else it forgets what it knows of H, which may be wrong in directions it hardly went, and must come to rest
+   there; so it does where a Newton step of those that are linear (pu_param.linear: coefficients of regressors) does: one
+   gradient each. Else it forgets what it knows of H, which may be wrong in directions it hardly went, and must come to rest
    again with no more than that gained: min(params, history) gradients or more. Then it stops, as PU_FIT_BOUNDARY where
    some parameters have no influence any more: a variance that went to 0, say. It stops as PU_FIT_STUCK where no step is
    acceptable, or five gained no more than rounding, or the gradient it rests on is no witness (PU_INEXACT, PU_DIVERGED).
@@ -16964,6 +16967,7 @@ PU__FN void pu__describe(pu_param *param, const char *name, pu_int i, pu_int j, 
     if (i >= 0)
         pu__put(&text, "]");
     param->scale = scale;
+    param->linear = 0;
     param->lower = pu_param_natural(param, -HUGE_VAL);
     param->upper = pu_param_natural(param, HUGE_VAL);
 }
@@ -18173,7 +18177,7 @@ PU__FN pu_status pu__fix_entry(pu__around *s, pu_int i, pu_int from, const pu_re
     if (!s->ties[from]++)
         s->first[from] = i;
     (void)pu_model_param(s->inner, s->first[from], &other);
-    if (one.scale != other.scale || one.lower != other.lower || one.upper != other.upper)
+    if (one.scale != other.scale || one.lower != other.lower || one.upper != other.upper || one.linear != other.linear)
         return pu__fail(report, PU_E_ARGUMENT, "from (ties entries of different scale or bounds)", -1, i);
     return PU_OK;
 }
@@ -18272,8 +18276,26 @@ PU__FN pu_status pu__regressors_grad(PU__MODEL_GRAD_ARGS)
     return status;
 }
 
-/* b by least squares of the observed entries on X: normal equations, by Gauss and Jordan. A column that depends on those
-   before it gets 0. */
+/* a = [H | h | diag H], p x (p + 2), H positive definite: H^-1 h takes the place of h, by Gauss and Jordan. Entries whose
+   row of H depends on those before it get 0. */
+PU__FN void pu__eliminate(pu_int p, double *a)
+{
+    pu_int wide = p + 2;
+    for (pu_int k = 0; k < p; k++) {
+        const double *pivot = a + k * wide;
+        for (pu_int i = 0; i < p && pivot[k] > 1e-10 * pivot[p + 1]; i++) {
+            double *to = a + i * wide, factor = to[k] / pivot[k];
+            for (pu_int j = 0; j <= p && i != k; j++)
+                to[j] -= factor * pivot[j];
+        }
+    }
+    for (double *row = a; row < a + p * wide; row += wide) {
+        double pivot = row[(row - a) / wide];
+        row[p] = pivot > 1e-10 * row[p + 1] ? row[p] / pivot : 0;
+    }
+}
+
+/* b by least squares of the observed entries on X, by the normal equations. */
 PU__FN void pu__least_squares(const pu__around *s, const pu_data *data, pu_real *b)
 {
     pu_int p = s->p, wide = p + 2, at, row = 0;
@@ -18288,18 +18310,9 @@ PU__FN void pu__least_squares(const pu__around *s, const pu_data *data, pu_real 
                 s->normal[i] += (double)x[i / wide] * (k > p ? (double)x[i / wide] : other);
             }
         }
-    for (pu_int k = 0; k < p; k++) {
-        const double *pivot = s->normal + k * wide;
-        for (pu_int i = 0; i < p && pivot[k] > 1e-10 * pivot[p + 1]; i++) {
-            double *to = s->normal + i * wide, factor = to[k] / pivot[k];
-            for (pu_int j = 0; j <= p && i != k; j++)
-                to[j] -= factor * pivot[j];
-        }
-    }
-    for (pu_int k = 0; k < p; k++) {
-        const double *pivot = s->normal + k * wide;
-        b[k] = (pu_real)(pivot[k] > 1e-10 * pivot[p + 1] ? pivot[p] / pivot[k] : 0);
-    }
+    pu__eliminate(p, s->normal);
+    for (pu_int k = 0; k < p; k++)
+        b[k] = (pu_real)s->normal[k * wide + p];
 }
 
 /* model.start: b by least squares, then the inner start on what that leaves. Without memory for a copy of the data, or
@@ -18345,8 +18358,10 @@ PU__FN void pu__regressors_describe(const pu_model *model, pu_int i, pu_param *p
     const pu__around *s = pu__around_of(model);
     if (i < s->inner->params)
         (void)pu_model_param(s->inner, i, param);
-    else
+    else {
         pu__describe(param, "b", s->before + i - s->inner->params, -1, PU_SCALE_FREE);
+        param->linear = 1;
+    }
 }
 
 /* eta = (the inner model's) + X b: theta = [inner theta | b]. */
@@ -18483,6 +18498,9 @@ typedef struct {
     pu_real *S, *Y;
     /* 2 pairs: 1 / s'y, then the coefficients of the recursion. */
     double *rho;
+    /* Entries of theta that are linear, how many, and linear x (linear + 2): see pu__fit_linear. */
+    pu_int linear, *linear_at;
+    double *curvature;
     /* N: the data in the order of this epoch. */
     pu_int *order;
     /* Warm starts, (K+1) x D per datum: of all data, of one batch. */
@@ -18889,11 +18907,70 @@ PU__FN pu_status pu__fit_probe(pu__fit *fit)
     return pu__fit_gradient(fit, fit->next, fit->v);
 }
 
+/* Keeps the point tried for pu__fit_settle: itself and its gradient in S and Y, whose pairs are lost, its objective in
+   *best, its doubt in *doubt. */
+PU__FN void pu__fit_note(pu__fit *fit, double *best, double *doubt)
+{
+    *best = fit->objective;
+    *doubt = fit->doubt;
+    pu__copy(fit->S, fit->next, fit->n);
+    pu__copy(fit->Y, fit->v, fit->n);
+}
+
+/* How many entries of theta are linear (pu_param.linear), and which, unless `at` is NULL; 0 where they are too many. */
+PU__FN pu_int pu__linear_entries(const pu_model *model, pu_int *at)
+{
+    pu_int count = 0;
+    pu_param param;
+    for (pu_int i = 0; i < model->params; i++) {
+        if (pu_model_param(model, i, &param) || !param.linear)
+            continue;
+        if (at)
+            at[count] = i;
+        count++;
+    }
+    return count > 64 ? 0 : count;
+}
+
+/* A Newton step of the entries that are linear. The objective is quadratic in them, so that their second derivatives are
+   differences of gradients over steps of any length; and all but independent of the others, by Fisher's information. L-BFGS
+   is blind to them where their units make them lax or stiff beside others. best, doubt: as for pu__fit_polish. */
+PU__FN pu_status pu__fit_linear(pu__fit *fit, double limit, double *best, double *doubt)
+{
+    pu_int count = fit->linear, wide = count + 2;
+    const pu_int *at = fit->linear_at;
+    const pu_real *g = fit->g, *theta = fit->theta;
+    double *H = fit->curvature, gain = 0;
+    pu_status status = PU_OK;
+    for (pu_int j = 0; j < count && !status; j++) {
+        pu_int entry = at[j];
+        pu__copy(fit->next, theta, fit->n);
+        fit->next[entry] += theta[entry] != 0 ? theta[entry] : 1;
+        status = pu__fit_probe(fit);
+        for (pu_int i = 0; i < count; i++)
+            H[i * wide + j] = ((double)fit->v[at[i]] - (double)g[at[i]]) / ((double)fit->next[entry] - (double)theta[entry]);
+        H[j * wide + count] = -(double)g[entry];
+        H[j * wide + count + 1] = H[j * wide + j];
+    }
+    if (!status && count) {
+        pu__eliminate(count, H);
+        pu__copy(fit->next, theta, fit->n);
+        for (pu_int j = 0; j < count; j++) {
+            fit->next[at[j]] += (pu_real)H[j * wide + count];
+            gain -= (double)g[at[j]] * H[j * wide + count];
+        }
+        if (gain * (double)fit->N > PU__REST)
+            status = pu__fit_probe(fit);
+        if (!status && gain * (double)fit->N > PU__REST && fit->objective < limit)
+            pu__fit_note(fit, best, doubt);
+    }
+    return pu__fit_too_far(status) ? PU_OK : status;
+}
+
 /* Newton steps of single parameters on a log or atanh scale, all at once, into fit->m: next = theta + m, downhill. They
    begin small and are corrected by the gradients that they meet, up to four times longer each time. What moves a lot
    becomes right first, and then does not disturb what moves little. v is the gradient at the last of these points. The
-   best of them with an objective below the limit and its gradient go to S and Y, whose pairs are lost, its objective to
-   *best and its doubt to *doubt. */
+   best of them with an objective below the limit goes to pu__fit_note. */
 PU__FN pu_status pu__fit_polish(pu__fit *fit, double limit, double *best, double *doubt)
 {
     pu_real *m = fit->m;
@@ -18920,10 +18997,7 @@ PU__FN pu_status pu__fit_polish(pu__fit *fit, double limit, double *best, double
         status = pu__fit_probe(fit);
         if (!status && fit->objective < limit) {
             limit = fit->objective;
-            *best = limit;
-            *doubt = fit->doubt;
-            pu__copy(fit->S, fit->next, fit->n);
-            pu__copy(fit->Y, fit->v, fit->n);
+            pu__fit_note(fit, best, doubt);
         }
     }
     /* A point that the numbers do not allow is too far, and tells nothing. */
@@ -18960,7 +19034,9 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     double value = fit->objective, least = pu__max(PU__REST / (double)fit->N, PU__NOISE * fabs(value));
     double best = HUGE_VAL; /* no value - least, which a wider type would not round the same way in each place */
     double doubt = fit->doubt, best_doubt = doubt;
-    pu_status status = pu__fit_polish(fit, value - least, &best, &best_doubt);
+    pu_status status = pu__fit_linear(fit, value - least, &best, &best_doubt);
+    if (!status && !(best < HUGE_VAL))
+        status = pu__fit_polish(fit, value - least, &best, &best_doubt);
     fit->held = fit->idle = fit->within = 0;
     if (fit->exact && best < HUGE_VAL) {
         fit->objective = best;
@@ -19665,6 +19741,9 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         fit->S = pu__reals(arena, fit->pairs, n);
         fit->Y = pu__reals(arena, fit->pairs, n);
         fit->rho = pu__doubles(arena, 2 * fit->pairs, 1);
+        fit->linear = pu__linear_entries(fit->model, NULL);
+        fit->linear_at = pu__indices(arena, fit->linear);
+        fit->curvature = pu__doubles(arena, fit->linear, fit->linear + 2);
     }
     /* Solutions of all data, and those of a batch side by side. */
     if (o->warm_start) {
@@ -19830,6 +19909,8 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     pu__copy(fit->next, theta, fit->n);
     if (fit->best_theta)
         pu__copy(fit->best_theta, theta, fit->n);
+    if (fit->linear)
+        (void)pu__linear_entries(fit->model, fit->linear_at);
     fit->best = fit->mark = fit->rested = HUGE_VAL;
     fit->best_step = -1;
     fit->validation = (double)NAN;

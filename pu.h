@@ -49,7 +49,7 @@ CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>fft >>fourier >>toeplitz
     >>check >>solver >>lanczos >>solve >>posterior >>engine >>plan >>batch >>sums >>gradient >>predict >>model >>models
-    >>optimise >>checkpoint >>fit >>trial
+    >>around >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -630,9 +630,9 @@ typedef enum { PU_SCALE_FREE, PU_SCALE_LOG, PU_SCALE_ATANH } pu_scale; /* theta 
 typedef struct {
     char name[32];       /* of the natural value x, e.g. "Phi[3,7]", "kappa"; indices from 0 */
     pu_scale scale;      /* how theta codes it */
-    double lower, upper; /* x lies strictly between (infinite where free) */
     int linear;          /* nonzero: free, and nu and eta are linear in all entries of theta that say so, on which nothing else
                             depends. pu_fit then is as good whatever their units (L-BFGS, up to 64 of them) */
+    double lower, upper; /* x lies strictly between (infinite where free) */
 } pu_param;
 
 enum { PU_USES_NU = 1, PU_USES_GAMMA = 2, PU_USES_PHI = 4, PU_USES_ETA = 8, PU_USES_PSI = 16, PU_USES_PRECOND = 32 };
@@ -716,27 +716,22 @@ typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
      Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
-/* Models around a model, built in or yours, which is borrowed: it must outlive the new one, and is set by it, so do not
-   set it yourself in between. They nest; pu_model_free leaves the inner one alone. What the inner model has (operators,
-   precond, uses, start, names ..) they have; its numbers are those of their own last set. A checkpoint of pu_fit tells
-   others apart (model->name has a hash). Statuses as above; PU_E_NULL: inner or its set.
-   pu_model_fix: entry i of the inner theta is entry from[i] of the new one or, where from[i] is PU_ZERO, fixed at
-     value[i], coded as theta is (see pu_param_theta; value may be NULL where nothing is fixed). from and value: params of the inner model, copied.
-     The numbers in `from` are 0 .. params-1 of the new model, in any order, without gaps; those that occur more than once
-     tie entries. PU_E_ARGUMENT, index: no such number, beyond a gap, ties entries of different scale or bounds, a value out
-     of bounds; PU_E_NONFINITE: a value. Names are those of the first entries; the start is the mean of the inner start's.
-     pu_model_set: index -1 where the entry at fault is fixed. With all entries fixed the model has no parameter: it can
-     be wrapped by pu_model_regressors, all else refuses it (model.params). Cost: params more operations, no engine.
-   pu_model_regressors: eta = (the inner model's) + X b, theta = [inner theta | b], b called b[0] .. b[p-1], free.
-     n = 0: X is M x p, shared by all data; n > 0: n x M x p, one for each datum, by its number in the arrays
-     (data.pick); draw i of pu_model_simulate has that of datum i; see pu_lgm.eta_count. Row-major, borrowed, as it is
-     when the model is set; finite everywhere, missing entries included (PU_E_NONFINITE, index). An intercept is a column
-     of ones; centre and scale the others, as a fit converges the faster. Start: b by least squares on the observed
-     entries (0 for columns that depend on those before them), the inner start on what is left; it takes a copy of
-     the data from model->memory.allocator (a block of yours: inner start on the data as they are). Columns that depend
-     on each other, or on an eta of the inner model, are not identified: pu_fit_errors says so. PU_E_SIZE: n is not that of
-     regressors inside; PU_E_ARGUMENT: p < 1, n < 0; PU_E_NULL: X; a model of yours that has no lgm.Phi before its first set. Cost: M p operations a set
-     and a gradient, n M p with n > 0 (whatever the batch of a fit), n M reals. */
+/* Models around a model, built in or yours, which is borrowed, must outlive the new one and is set by it: do not set it
+   yourself in between. They nest; pu_model_free leaves the inner one alone. What that has (operators, uses, precond, start,
+   names) they have. Checkpoints tell them apart: a hash of what they were made of is in model->name. Statuses as above.
+   pu_model_fix: entry i of the inner theta is entry from[i] of the new one or, where from[i] is PU_ZERO, value[i], coded
+     as theta is (see pu_param_theta). inner->params entries each, copied; value may be NULL where nothing is fixed. The
+     numbers in `from` are 0 .. params-1 of the new model, without gaps, in any order; one that occurs twice ties entries.
+     Names are those of the first of them, the start is the mean of theirs. PU_E_ARGUMENT, index i: no such number, beyond a
+     gap, ties entries of different scale or bounds, a value out of bounds. pu_model_set: index -1 where the entry at fault is
+     fixed. With all fixed params is 0: fit for pu_model_regressors, refused by all else (model.params).
+   pu_model_regressors: eta = (the inner one's) + X b, theta = [inner theta | b], b[0] .. b[p-1] free. An intercept is a
+     column of ones. n = 0: X is M x p, shared by all data. n > 0: n x M x p, for each datum by its number in the arrays
+     (data.pick; see pu_lgm.eta_count). Row-major, borrowed, read by every set; finite, also where y is missing
+     (PU_E_NONFINITE, index). Start: b by least squares on the observed entries, 0 for columns that depend on those before
+     them, and the inner start on what is left: a copy of the data, from model->memory.allocator (a block of yours: the
+     inner start on the data). PU_E_SIZE: n is not that of regressors inside; PU_E_NULL also for a model of yours without
+     lgm.Phi before its first set. Cost: M p operations a set or gradient, with n > 0 a set n M p, and n M reals. */
 PU_DEF pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *from, const pu_real *value,
                               pu_report *report);
 PU_DEF pu_status pu_model_regressors(pu_model *model, pu_model *inner, pu_int p, const pu_real *X, pu_int n,
@@ -16985,6 +16980,20 @@ PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param
     return PU_OK;
 }
 
+/* How many entries of theta are linear (pu_param.linear), and which, unless `at` is NULL. */
+PU__FN pu_int pu__linear_entries(const pu_model *model, pu_int *at)
+{
+    pu_int count = 0;
+    pu_param param;
+    for (pu_int i = 0; i < model->params; i++) {
+        (void)pu_model_param(model, i, &param);
+        if (at && param.linear)
+            at[count] = i;
+        count += !!param.linear;
+    }
+    return count;
+}
+
 /* Operators that were borrowed are not the model's to free. */
 PU_DEF void pu_model_free(pu_model *model)
 {
@@ -18017,7 +18026,9 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     return PU_OK;
 }
 
-/* ---- models around a model: pu_model_fix, pu_model_regressors ---- */
+/* ------------------------------------------------------------------------------------------------
+   >>around   models around a model: pu_model_fix, pu_model_regressors
+   ------------------------------------------------------------------------------------------------ */
 
 /* Data of such a model. */
 typedef struct {
@@ -18027,7 +18038,7 @@ typedef struct {
     pu_int entries;
     pu_real *theta, *pulled;
     pu_int *from, *first, *ties;
-    /* pu_model_regressors: rows; columns of X; data that have an X, 0: all share one; columns of regressors inside. */
+    /* pu_model_regressors: rows; columns of X; data that have an X, 0: all share one; regressors inside. */
     pu_int M, p, n, before;
     const pu_real *X;
     /* lgm.eta_count or 1 times M; M: the gradient of eta summed over the data. */
@@ -18390,8 +18401,7 @@ PU_DEF pu_status pu_model_regressors(pu_model *model, pu_model *inner, pu_int p,
     s->p = p;
     s->n = n;
     s->X = X;
-    if (inner->set == pu__regressors_set)
-        s->before = pu__around_of(inner)->before + pu__around_of(inner)->p;
+    s->before = pu__linear_entries(inner, NULL);
     size_t entries = pu__mul(pu__mul((size_t)pu__most(n, 1), (size_t)s->M, &overflow), (size_t)p, &overflow);
     size_t bytes = pu__mul(entries, sizeof *X, &overflow);
     made->params = (pu_int)pu__add((size_t)p, (size_t)pu__most(inner->params, 0), &overflow);
@@ -18915,21 +18925,6 @@ PU__FN void pu__fit_note(pu__fit *fit, double *best, double *doubt)
     *doubt = fit->doubt;
     pu__copy(fit->S, fit->next, fit->n);
     pu__copy(fit->Y, fit->v, fit->n);
-}
-
-/* How many entries of theta are linear (pu_param.linear), and which, unless `at` is NULL; 0 where they are too many. */
-PU__FN pu_int pu__linear_entries(const pu_model *model, pu_int *at)
-{
-    pu_int count = 0;
-    pu_param param;
-    for (pu_int i = 0; i < model->params; i++) {
-        if (pu_model_param(model, i, &param) || !param.linear)
-            continue;
-        if (at)
-            at[count] = i;
-        count++;
-    }
-    return count > 64 ? 0 : count;
 }
 
 /* A Newton step of the entries that are linear. The objective is quadratic in them, so that their second derivatives are
@@ -19742,6 +19737,8 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         fit->Y = pu__reals(arena, fit->pairs, n);
         fit->rho = pu__doubles(arena, 2 * fit->pairs, 1);
         fit->linear = pu__linear_entries(fit->model, NULL);
+        if (fit->linear > 64)
+            fit->linear = 0;
         fit->linear_at = pu__indices(arena, fit->linear);
         fit->curvature = pu__doubles(arena, fit->linear, fit->linear + 2);
     }
@@ -21023,7 +21020,7 @@ PU__FN void pu__trial_model_grad(pu__trial *t)
 
 /* The model at theta, whose operators are fit to be used. Its theta is moved in an array that only operators need.
    The last likelihood sets theta again, after all others, and must be the first. */
-PU__FN void pu__trial_model(pu__trial *t, const pu_real *theta)
+PU__FN PU__NOINLINE void pu__trial_model(pu__trial *t, const pu_real *theta)
 {
     const pu_lgm *lgm = &t->model->lgm;
     pu_int D = lgm->Gamma->rows, M = lgm->Phi->rows, params = t->model->params;

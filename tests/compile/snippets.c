@@ -2,6 +2,7 @@
    after the heading that it stands under. */
 #include "manual_manual_task_by_task.h"
 
+#include "manual_fix_and_tie_parameters_add_regressors.h"
 #include "manual_fit.h"
 #include "manual_predict.h"
 #include "manual_choose_an_engine_or_let_it_be_chosen.h"
@@ -42,7 +43,7 @@ static void own_operator(void)
 
 int main(void)
 {
-    static pu_real y[LENGTH], theta[4], mean[LENGTH], variance[LENGTH];
+    static pu_real y[LENGTH], theta[4], mean[LENGTH], variance[LENGTH], X[2 * LENGTH], b[5], se[5];
     pu_real a[4] = {2, 1, 1, 2}, u[2] = {3, 3}, x[2] = {0, 0};
     pu_op A = pu_op_spd(2, a, NULL);
     pu_data data = pu_data_nan(1, LENGTH, y);
@@ -53,6 +54,7 @@ int main(void)
     for (int t = 2; t < LENGTH; t++) y[t] += PU_R(0.6) * y[t - 1] - PU_R(0.3) * y[t - 2];
     for (int t = 4; t < LENGTH; t += 9) y[t] = (pu_real)NAN;
     check("fit_series", fit_series(y, LENGTH) == PU_OK);
+    check("fit_trend", fit_trend(y, LENGTH, 1.5, X, b, se) == PU_OK && fabs((double)b[3]) < 1 && se[4] > 0);
     check("model", pu_model_noisy_ar(&model, LENGTH, 2, NULL) == PU_OK && pu_model_start(&model, &data, 1, theta, NULL) == PU_OK);
     check("predict_series", predict_series(&model, theta, &data, &fit, mean, variance) == PU_OK);
     for (int t = 0; t < LENGTH; t++) check("prediction", mean[t] == mean[t] && variance[t] > 0);

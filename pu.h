@@ -17804,9 +17804,7 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
 /* What a model's Gamma is made of where it has this form, else NULL. */
 PU__FN const void *pu__model_process(const pu_model *model, pu_form form)
 {
-    const pu_op *Gamma = model && model->Gamma.rows > 0 ? &model->Gamma : NULL;
-    if (model && !Gamma)
-        Gamma = model->lgm.Gamma;
+    const pu_op *Gamma = model ? model->lgm.Gamma : NULL;
     return Gamma && Gamma->form == form ? Gamma->data : NULL;
 }
 

@@ -895,7 +895,7 @@ TEST nothing_infinite_leaves(void)
         const uint64_t s = seed * 1000;
         const pu_real scale_y = extreme(s + 200), scale_mean = extreme(s + 202), scale_phi = extreme(s + 204);
         pu_gradient_result out = {g_nu, g_gamma, g_phi, g_eta,   g_psi,    NULL,   x,      residual,
-                                  NULL, NULL,    NULL,  columns, se_gamma, se_phi, se_psi, NULL};
+                                  NULL, NULL,    NULL,  columns, se_gamma, se_phi, se_psi, NULL, NULL};
         pu_exact_result e;
         pu_options o;
         pu_report report;

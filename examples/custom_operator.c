@@ -317,7 +317,7 @@ int main(int argc, char **argv)
     ar1 prior = {PU_R(0.8), PU_R(2)};
     pu_op own = ar1_op(LENGTH, &prior), matrix = pu_op_spd(LENGTH, Gamma, factor);
     pu_op identity = pu_op_identity(LENGTH);
-    pu_lgm model[2] = {{&own, &identity, NULL, NULL, psi}, {&matrix, &identity, NULL, NULL, psi}};
+    pu_lgm model[2] = {{&own, &identity, NULL, NULL, psi, 0}, {&matrix, &identity, NULL, NULL, psi, 0}};
     pu_data data = pu_data_nan(SERIES, LENGTH, y);
     pu_options options = {0};
     pu_report report;

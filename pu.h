@@ -7670,6 +7670,7 @@ typedef struct {
     pu__sparse_rows F, B;  /* S x S, S x r */
     double *B0;            /* S x r0 */
     pu_int *diffuse;       /* d: states */
+    pu_int level;          /* a diffuse state that without shocks stays as it is and moves no other; -1: none */
 } pu__chain;
 
 /* The chain behind an operator. */
@@ -7695,14 +7696,6 @@ PU__FN void pu__sparse_add(const pu__sparse_rows *M, pu_int rows, const double *
     for (pu_int i = 0; i < rows; i++)
         for (pu_int at = M->start[i]; at < M->start[i + 1]; at++)
             y[i] += M->value[at] * x[M->col[at]];
-}
-
-/* y += M'x. */
-PU__FN void pu__sparse_add_t(const pu__sparse_rows *M, pu_int rows, const double *x, double *y)
-{
-    for (pu_int i = 0; i < rows; i++)
-        for (pu_int at = M->start[i]; at < M->start[i + 1]; at++)
-            y[M->col[at]] += M->value[at] * x[i];
 }
 
 /* Y = s_0, s_1, .. for normals w_0, w_1, ..; diffuse states begin at zero. Together with pu__chain_solve, which leaves them
@@ -11877,8 +11870,7 @@ PU__FN pu_status pu__gamma_group(PU__GROUP_ARGS)
 {
     const pu_op *Gamma = &p->Gamma->op;
     pu__pairs rest = pu__pairs_from(part, pu__gamma_skips(p, part));
-    /* a chain's come from its engine */
-    if (!p->slots.want_Gamma || rest.k == 0 || Gamma->form == PU_FORM_CHAIN)
+    if (!p->slots.want_Gamma || rest.k == 0)
         return PU_OK;
     return pu__note_failure(p, Gamma->grad(Gamma, rest.k, rest.P, rest.Q, rest.weight, grad, p->work), "Gamma.grad");
 }
@@ -12239,9 +12231,6 @@ PU__FN pu_status pu__prior_square(pu__posterior *p, const pu_real *d, pu_real *q
 {
     const pu_op *Gamma = p->model->Gamma;
     *size = 0;
-    *square = 0;
-    if (Gamma->form == PU_FORM_CHAIN)
-        return PU_OK; /* its engine knows the value */
     if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR) {
         *square = (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d, size);
         return PU_OK;
@@ -12383,12 +12372,16 @@ typedef struct {
     double *start;    /* (r0 + S) x (r0 + d + 1), likewise */
     double *inverse;  /* (r0 + d)^2: of its triangle */
     double *first;    /* r0 + d: the means of w_0 and of the diffuse states */
-    double *Sigma, *T1, *M; /* S x S */
-    double *BV;       /* S x max(r, r0 + d) */
+    double *C;        /* S x S, a lower triangle: C C' is the covariance of the step at hand, or of that before it */
+    double *N;        /* S x breadth, see pu__chain_transition */
+    pu_int breadth;   /* S + r; at the start S + r0 + d */
+    double *square;   /* scratch: (S + 2) (S + r0 + d) */
     double *sums;     /* params of the operator */
     double value;     /* 1/2 |..|^2 at the mean */
     double trace;     /* tr(A Sigma), as it comes out */
     double largest;   /* of the shocks' means */
+    double reference; /* what the level counts from */
+    pu__value v;      /* sizes of the terms */
 } pu__chain_work;
 
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
@@ -13257,6 +13250,15 @@ PU__FN void pu__chain_back(pu__direct *e, pu_int t, pu__logs *logs)
     }
 }
 
+/* e of the observed row number `place`, from the reference on. */
+PU__FN double pu__chain_e(const pu__direct *e, pu_int place, const pu_real *h, pu_int first, pu_int count)
+{
+    const pu__chain_work *c = &e->chain;
+    pu_int level = c->chain->level - first;
+    double y = (double)e->post->now.e[pu__place(e->post, place)];
+    return level >= 0 && level < count ? y - c->reference * (double)h[level] : y;
+}
+
 /* The observed rows of step t into U, from the seen-th on backward. */
 PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int n, pu_report *report)
 {
@@ -13267,15 +13269,15 @@ PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int 
         double *y = c->row, root;
         pu_int row;
         memset(y, 0, (size_t)(S + 1) * sizeof *y);
-        row = pu__chain_row(e, t, *seen - 1, c->T1, &first, &count);
+        row = pu__chain_row(e, t, *seen - 1, c->square, &first, &count);
         if (row == -2)
             return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, -1);
         if (row < 0)
             return PU_OK;
         root = sqrt((double)p->model->psi[row]);
         for (pu_int j = 0; j < count; j++)
-            y[first + j] = root * c->T1[j];
-        y[S] = root * (double)p->now.e[pu__place(p, *seen - 1)];
+            y[first + j] = root * c->square[j];
+        y[S] = root * pu__chain_e(e, *seen - 1, e->row, first, count);
         for (pu_int j = 0; j < S; j++)
             if (y[j] != 0)
                 pu__givens(S + 1 - j, c->W + (r + j) * wide + r + j, y + j);
@@ -13318,15 +13320,7 @@ PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_rep
     return PU_OK;
 }
 
-/* out = a b' for matrices by rows, p x q and l x q: only what both have. */
-PU__FN void pu__times_transposed(pu_int p, pu_int l, pu_int q, const double *a, const double *b, double *out)
-{
-    for (pu_int i = 0; i < p; i++)
-        for (pu_int j = 0; j < l; j++)
-            out[i * l + j] = pu__ssm_dot(q, a + i * q, b + j * q);
-}
-
-/* Mean and covariance of s_0, and the terms of its shocks. */
+/* Mean of s_0, N, and the terms of its shocks. */
 PU__FN void pu__chain_first(pu__direct *e)
 {
     pu__chain_work *c = &e->chain;
@@ -13341,23 +13335,23 @@ PU__FN void pu__chain_first(pu__direct *e)
         if (i < r0)
             c->largest = pu__max(c->largest, fabs(x[i]));
     }
-    /* [B0 X] V^-1 */
-    memset(c->BV, 0, (size_t)(S * cols) * sizeof *c->BV);
+    /* N = [0 | [B0 X] V^-1] */
+    c->breadth = S + cols;
+    memset(c->N, 0, (size_t)(S * c->breadth) * sizeof *c->N);
     memset(mean, 0, (size_t)S * sizeof *mean);
     for (pu_int i = 0; i < S; i++)
         for (pu_int j = 0; j < r0; j++) {
             double b = k->B0[i * r0 + j];
             mean[i] += b * x[j];
             for (pu_int l = j; b != 0 && l < cols; l++)
-                c->BV[i * cols + l] += b * V[j * cols + l];
+                c->N[i * c->breadth + S + l] += b * V[j * cols + l];
         }
     for (pu_int j = 0; j < k->d; j++) {
         pu_int i = k->diffuse[j];
         mean[i] += x[r0 + j];
         for (pu_int l = r0 + j; l < cols; l++)
-            c->BV[i * cols + l] += V[(r0 + j) * cols + l];
+            c->N[i * c->breadth + S + l] += V[(r0 + j) * cols + l];
     }
-    pu__times_transposed(S, S, cols, c->BV, c->BV, c->Sigma);
     for (pu_int i = 0; i < r0; i++)
         for (pu_int j = 0; j < r0; j++) {
             double covariance = pu__ssm_dot(cols, V + i * cols, V + j * cols);
@@ -13365,32 +13359,6 @@ PU__FN void pu__chain_first(pu__direct *e)
             if (i == j)
                 c->trace += covariance;
         }
-}
-
-/* Sigma := M Sigma M', its lower triangle. Rows of M without shocks have the few entries of F's. */
-PU__FN void pu__chain_congruence(pu__chain_work *c)
-{
-    const pu__chain *k = c->chain;
-    pu_int S = k->S;
-    for (pu_int i = 0; i < S; i++) {
-        double *to = c->T1 + i * S;
-        memset(to, 0, (size_t)S * sizeof *to);
-        for (pu_int l = 0; l < S; l++) {
-            double m = c->M[i * S + l];
-            for (pu_int j = 0; m != 0 && j < S; j++)
-                to[j] += m * c->Sigma[l * S + j];
-        }
-    }
-    for (pu_int j = 0; j < S; j++) {
-        int shocked = k->B.start[j + 1] > k->B.start[j];
-        for (pu_int i = j; i < S; i++) {
-            const double *row = c->T1 + i * S;
-            double sum = 0;
-            for (pu_int at = k->F.start[j]; !shocked && at < k->F.start[j + 1]; at++)
-                sum += k->F.value[at] * row[k->F.col[at]];
-            c->Sigma[i * S + j] = shocked ? pu__ssm_dot(S, row, c->M + j * S) : sum;
-        }
-    }
 }
 
 /* The mean of s_t from that of s_{t-1}; w: that of its shocks. */
@@ -13411,155 +13379,154 @@ PU__FN void pu__chain_mean(pu__direct *e, pu_int t, double *w)
     pu__sparse_add(&k->B, S, w, mean);
 }
 
-/* M = F - B V^-1 G and B V^-1 of a step. */
+/* N = [M C | B V^-1] of a step, M = F - B V^-1 G and C the factor for s_{t-1}: N N' is the covariance of s_t. */
 PU__FN void pu__chain_transition(pu__chain_work *c, const double *G, const double *Vi)
 {
     const pu__chain *k = c->chain;
     pu_int S = k->S, r = k->r;
-    memset(c->M, 0, (size_t)(S * S) * sizeof *c->M);
-    memset(c->BV, 0, (size_t)(S * r) * sizeof *c->BV);
+    double *m = c->row; /* a row of M */
+    c->breadth = S + r;
+    memset(c->N, 0, (size_t)(S * (S + r)) * sizeof *c->N);
     for (pu_int i = 0; i < S; i++) {
-        double *row = c->M + i * S;
+        double *to = c->N + i * (S + r);
+        memset(m, 0, (size_t)S * sizeof *m);
         for (pu_int at = k->F.start[i]; at < k->F.start[i + 1]; at++)
-            row[k->F.col[at]] += k->F.value[at];
+            m[k->F.col[at]] += k->F.value[at];
         for (pu_int at = k->B.start[i]; at < k->B.start[i + 1]; at++) {
             pu_int l = k->B.col[at];
             double b = k->B.value[at];
             for (pu_int j = 0; j < S; j++)
-                row[j] -= b * G[l * S + j];
+                m[j] -= b * G[l * S + j];
             for (pu_int j = l; j < r; j++)
-                c->BV[i * r + j] += b * Vi[l * r + j];
+                to[S + j] += b * Vi[l * r + j];
         }
+        for (pu_int l = 0; l < S; l++)
+            for (pu_int j = 0; m[l] != 0 && j <= l; j++)
+                to[j] += m[l] * c->C[l * S + j];
     }
 }
 
-/* From the covariance of s_{t-1} to that of s_t, and the terms of its shocks, whose mean is w. */
-PU__FN void pu__chain_spread(pu__direct *e, pu_int t, const double *w)
+/* The terms of step t's shocks, whose mean is w, while Sigma = C C' is the covariance of s_{t-1}:
+     E w s' = w s' - G Sigma,   E w w' = w w' + G Sigma G' + V^-1 V'^-1 */
+PU__FN void pu__chain_shocks(pu__direct *e, pu_int t, const double *w)
 {
     pu__chain_work *c = &e->chain;
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, r = k->r;
+    pu_int S = c->chain->S, r = c->chain->r;
     const double *G = c->steps + t * (r + r * S + r * r) + r, *Vi = G + r * S;
     const double *before = e->column + (t - 1) * S;
-    double *Delta = c->sums, *K = Delta + r * S, *GS = c->T1;
-    /* E w s' = w s' - G Sigma,   E w w' = w w' + G Sigma G' + V^-1 V'^-1 */
-    pu__times_transposed(r, S, S, G, c->Sigma, GS);
+    double *Delta = c->sums, *K = Delta + r * S, *GC = c->square;
     for (pu_int i = 0; i < r; i++) {
+        double *to = GC + i * S;
+        memset(to, 0, (size_t)S * sizeof *to);
+        for (pu_int l = 0; l < S; l++)
+            for (pu_int j = 0; j <= l; j++)
+                to[j] += G[i * S + l] * c->C[l * S + j];
         for (pu_int j = 0; j < S; j++)
-            Delta[i * S + j] += GS[i * S + j] - w[i] * before[j];
-        for (pu_int j = 0; j < r; j++) {
-            double covariance = pu__ssm_dot(S, GS + i * S, G + j * S) + pu__ssm_dot(r, Vi + i * r, Vi + j * r);
+            Delta[i * S + j] += pu__ssm_dot(j + 1, to, c->C + j * S) - w[i] * before[j];
+        for (pu_int j = 0; j <= i; j++) {
+            double covariance = pu__ssm_dot(S, to, GC + j * S) + pu__ssm_dot(r - i, Vi + i * r + i, Vi + j * r + i);
             K[i * r + j] += (i == j) - w[i] * w[j] - covariance;
             if (i == j)
                 c->trace += covariance;
+            else
+                K[j * r + i] = K[i * r + j];
         }
     }
-    /* Sigma = M Sigma M' + (B V^-1)(B V^-1)' */
-    pu__chain_transition(c, G, Vi);
-    pu__chain_congruence(c);
-    for (pu_int i = 0; i < S; i++)
-        for (pu_int j = 0; j <= i; j++) {
-            double sum = c->Sigma[i * S + j] + pu__ssm_dot(r, c->BV + i * r, c->BV + j * r);
-            c->Sigma[i * S + j] = sum;
-            c->Sigma[j * S + i] = sum;
-        }
 }
 
-/* What the rows of Phi see of the covariance of s_t: the gradients of 1/2 w_m phi_m'Sigma phi_m (lane may be NULL), and
-   fit = phi_m'Sigma phi_m of every row, observed or not (may be NULL). *row, *seen: the next row, the next observed one. */
-PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *seen, pu_real *lane, pu_real *fit)
+/* C, from the factor for s_{t-1} to that for s_t: the triangle that N is by rotations from the right. */
+PU__FN void pu__chain_spread(pu__chain_work *c)
+{
+    pu_int S = c->chain->S;
+    pu__triangularise(S, c->breadth, c->N);
+    for (pu_int i = 0; i < S; i++)
+        memcpy(c->C + i * S, c->N + i * c->breadth, (size_t)S * sizeof *c->C);
+}
+
+/* h'Sigma_t h for a row h of Phi, n entries from state `first` on, and its part Sigma_t h into z unless that is NULL. As the square of
+   N'h: Sigma_t itself may have entries far larger than it, and would have lost their difference. */
+PU__FN double pu__chain_seen(pu__chain_work *c, const pu_real *h, pu_int first, pu_int n, double *z)
+{
+    pu_int q = c->breadth;
+    double *u = c->square;
+    memset(u, 0, (size_t)q * sizeof *u);
+    for (pu_int i = 0; i < n; i++) {
+        double entry = (double)h[i];
+        const double *row = c->N + (first + i) * q;
+        for (pu_int j = 0; entry != 0 && j < q; j++)
+            u[j] += entry * row[j];
+    }
+    for (pu_int i = 0; z && i < n; i++)
+        z[i] = pu__ssm_dot(q, c->N + (first + i) * q, u);
+    return pu__ssm_dot(q, u, u);
+}
+
+/* A row of Phi, psi and left = e - phi's of it: what of the likelihood and its gradients they are the differences of. */
+PU__FN void pu__chain_sizes(pu__value *v, double psi, double e, double there)
+{
+    double off = fabs(e - there), terms = fabs(e) + fabs(there), root = sqrt(psi);
+    v->data = pu__max(v->data, psi * e * e);
+    v->eta = pu__max(v->eta, psi * off);
+    v->terms = pu__max(v->terms, psi * terms);
+    v->weight = pu__max(v->weight, psi);
+    v->seen = pu__max(v->seen, psi * off);
+    v->spread = pu__max(v->spread, root * terms);
+    v->pull = pu__max(v->pull, psi * off * fabs(there));
+    v->rounding += psi * terms * (off + DBL_EPSILON * terms);
+}
+
+/* The terms of an observed row m of Phi: with left = e - phi's and the square phi'Sigma phi,
+     psi: (left^2 + square - 1/psi)/2   eta: -psi left   phi: psi (Sigma phi - left s) */
+PU__FN pu_status pu__chain_row_terms(pu__direct *e, pu_int row, pu_int at, pu_int count, double left, double square,
+                                     double *z, pu_real *lane)
 {
     pu__posterior *p = e->post;
-    pu__chain_work *c = &e->chain;
     const pu__slots *s = &p->slots;
     const pu_op *Phi = p->model->Phi;
+    double psi = (double)p->model->psi[row];
+    lane[s->psi + row] += (pu_real)((left * left + square - 1 / psi) / 2);
+    lane[s->eta + row] -= (pu_real)(psi * left);
+    if (!z)
+        return PU_OK;
+    for (pu_int i = 0; i < count; i++) {
+        double x = e->column[at + i] + ((at + i) % e->chain.chain->S == e->chain.chain->level ? e->chain.reference : 0);
+        z[i] = psi * (z[i] - left * x);
+    }
+    return pu__note_failure(p, Phi->row_grad(Phi, row, z, lane + s->Phi), "Phi.row_grad");
+}
+
+/* What the rows of Phi see of step t: their terms of the gradient (lane may be NULL), and fit = phi_m'Sigma phi_m of every row,
+   observed or not (may be NULL). *row, *seen: the next row, the next observed one. */
+PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *seen, pu_real *lane, pu_real *fit)
+{
+    const pu__posterior *p = e->post;
+    pu__chain_work *c = &e->chain;
     pu_int S = c->chain->S;
     for (; *row < p->M; ++*row) {
-        pu_int at = 0, count = pu__phi_row(e, *row, &at), first = at % S;
+        pu_int at = 0, count = pu__phi_row(e, *row, &at);
         int observed = *seen < p->observed && p->list[*seen] == *row;
-        double psi = (double)p->model->psi[*row], square = 0, *z = c->T1;
-        if (count < 1 || first + count > S)
+        double psi = (double)p->model->psi[*row], square = 0, there = 0, y;
+        double *z = lane && p->slots.want_Phi ? c->row : NULL;
+        if (count < 1 || at % S + count > S)
             return PU_E_UNSUPPORTED;
         if (at / S != t)
             return PU_OK;
-        for (pu_int i = 0; i < count; i++) {
-            const double *from = c->Sigma + (first + i) * S + first;
-            z[i] = 0;
-            for (pu_int j = 0; j < count; j++)
-                z[i] += from[j] * (double)e->row[j];
-            square += z[i] * (double)e->row[i];
-            z[i] *= psi;
-        }
+        if (fit || (observed && lane))
+            square = pu__chain_seen(c, e->row, at % S, count, z);
         if (fit)
             fit[*row] = (pu_real)square;
         if (!observed)
             continue;
+        for (pu_int i = 0; i < count; i++)
+            there += (double)e->row[i] * e->column[at + i];
+        y = pu__chain_e(e, *seen, e->row, at % S, count);
         ++*seen;
         c->trace += psi * square;
-        if (!lane)
-            continue;
-        lane[s->psi + *row] += (pu_real)(square / 2);
-        if (s->want_Phi && Phi->row_grad(Phi, *row, z, lane + s->Phi))
-            return pu__note_failure(p, PU_E_OPERATOR, "Phi.row_grad");
+        pu__chain_sizes(&c->v, psi, y, there);
+        if (lane && pu__chain_row_terms(e, *row, at, count, y - there, square, z, lane))
+            return PU_E_OPERATOR;
     }
     return PU_OK;
-}
-
-/* The largest entry of X'u, X an upper triangle, n x n. */
-PU__FN double pu__largest_of(pu_int n, const double *X, const double *u)
-{
-    double most = 0;
-    for (pu_int j = 0; j < n; j++) {
-        double sum = 0;
-        for (pu_int i = 0; i <= j; i++)
-            sum += X[i * n + j] * u[i];
-        most = pu__max(most, fabs(sum));
-    }
-    return most;
-}
-
-/* How far the mean is from the minimum of J = 1/2 |w|^2 + 1/2 sum_m w_m (e_m - phi_m's)^2, as a function of the shocks:
-     dJ/dw_t = w_t - B'lambda_t,   lambda_t = sum_m w_m (e_m - phi_m's_t) phi_m + F'lambda_{t+1}
-   J's second derivative is V'V for what s_{t-1} leaves open of w_t, so that V'^-1 dJ/dw_t is the error in units of its standard
-   deviation. Returns the largest. */
-PU__FN double pu__chain_open(pu__direct *e)
-{
-    pu__chain_work *c = &e->chain;
-    const pu__posterior *p = e->post;
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, r = k->r, seen = p->observed, first = 0, count = 0, cols = k->r0 + k->d;
-    double *lambda = c->T1, *next = c->M, *h = c->BV, *open = c->row, most = 0;
-    const double *g;
-    memset(lambda, 0, (size_t)S * sizeof *lambda);
-    for (pu_int t = k->T - 1; t >= 0; t--) {
-        const double *s = e->column + t * S;
-        pu_int row;
-        memset(next, 0, (size_t)S * sizeof *next);
-        pu__sparse_add_t(&k->F, S, lambda, next);
-        for (; (row = pu__chain_row(e, t, seen - 1, h, &first, &count)) >= 0; seen--) {
-            double left = (double)p->now.e[pu__place(p, seen - 1)] - pu__ssm_dot(count, h, s + first);
-            for (pu_int j = 0; j < count; j++)
-                next[first + j] += (double)p->model->psi[row] * left * h[j];
-        }
-        memcpy(lambda, next, (size_t)S * sizeof *next);
-        if (t == 0)
-            break;
-        memset(open, 0, (size_t)r * sizeof *open);
-        pu__sparse_add_t(&k->B, S, lambda, open);
-        g = c->steps + t * (r + r * S + r * r);
-        for (pu_int i = 0; i < r; i++)
-            open[i] -= g[i] - pu__ssm_dot(S, g + r + i * S, s - S);
-        most = pu__max(most, pu__largest_of(r, g + r + r * S, open));
-    }
-    for (pu_int j = 0; j < cols; j++) {
-        double sum = 0;
-        if (j >= k->r0)
-            sum = lambda[k->diffuse[j - k->r0]];
-        for (pu_int i = 0; j < k->r0 && i < S; i++)
-            sum += k->B0[i * k->r0 + j] * lambda[i];
-        open[j] = sum - (j < k->r0 ? c->first[j] : 0);
-    }
-    return pu__max(most, pu__largest_of(cols, c->inverse, open));
 }
 
 /* Backward: all observations into U, value, log det, then the mean forward; see above. */
@@ -13569,9 +13536,14 @@ PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
     const pu__chain *k = c->chain;
     pu__logs logs = {0, 1};
     pu_int seen = e->post->observed;
+    double sum = 0;
     memset(c->W, 0, (size_t)((k->r + k->S) * c->wide) * sizeof *c->W);
     c->value = 0;
     e->kappa = 1;
+    /* the level counts from the mean of y on: no digits for what it has in common */
+    for (pu_int i = 0; i < seen; i++)
+        sum += (double)e->post->now.e[pu__place(e->post, i)];
+    c->reference = k->level >= 0 && seen > 0 ? sum / (double)seen : 0;
     for (pu_int t = k->T - 1; t >= 0; t--) {
         if (pu__chain_absorb(e, t, &seen, n, report))
             return report->status;
@@ -13597,18 +13569,23 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
     memset(c->sums, 0, (size_t)e->post->model->Gamma->params * sizeof *c->sums);
     c->trace = 0;
     c->largest = 0;
+    memset(&c->v, 0, sizeof c->v);
     for (pu_int t = 0; t < k->T; t++) {
         if (t == 0)
             pu__chain_first(e);
-        else {
+        else
             pu__chain_mean(e, t, c->row);
-            if (spread)
-                pu__chain_spread(e, t, c->row);
+        if (t > 0 && spread) {
+            const double *G = c->steps + t * (k->r + k->r * S + k->r * k->r) + k->r;
+            pu__chain_shocks(e, t, c->row);
+            pu__chain_transition(c, G, G + k->r * S);
         }
-        for (pu_int i = 0; variance && i < S; i++)
-            variance[t * S + i] = (pu_real)c->Sigma[i * (S + 1)];
-        if (spread && pu__chain_rows(e, t, &row, &seen, lane, fit))
+        if (pu__chain_rows(e, t, &row, &seen, lane, fit))
             return PU_E_OPERATOR;
+        if (spread)
+            pu__chain_spread(c);
+        for (pu_int i = 0; variance && i < S; i++)
+            variance[t * S + i] = (pu_real)pu__ssm_dot(i + 1, c->C + i * S, c->C + i * S);
     }
     if (lane && e->post->slots.want_Gamma)
         pu__ssm_add(e->post->model->Gamma->params, c->sums, lane);
@@ -13629,10 +13606,9 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
     c->start = pu__doubles(arena, k->r0 + S, cols + 1);
     c->inverse = pu__doubles(arena, cols, cols);
     c->first = pu__doubles(arena, cols, 1);
-    c->Sigma = pu__doubles(arena, S, S);
-    c->T1 = pu__doubles(arena, S, pu__most(S, r));
-    c->M = pu__doubles(arena, S, S);
-    c->BV = pu__doubles(arena, S, pu__most(pu__most(r, cols), 1));
+    c->C = pu__doubles(arena, S, S);
+    c->N = pu__doubles(arena, S, S + pu__most(r, cols));
+    c->square = pu__doubles(arena, S + 2, S + cols);
     c->sums = pu__doubles(arena, e->post->model->Gamma->params, 1);
     e->row = pu__reals(arena, S, 1);
     e->column = pu__doubles(arena, k->T, S);
@@ -15617,18 +15593,16 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
     return PU_OK;
 }
 
-/* The same for a chain: what its engine delivers, and the mean's terms of Phi, eta and psi. */
+/* The same for a chain, all of it by its engine. */
 PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
 {
     pu__direct *e = &w->direct;
     pu__chain_work *c = &e->chain;
-    pu__run *g = &w->run;
-    pu_int D = job->D, at = n * job->cols;
+    pu__staged_column *column = job->columns + n * job->cols;
+    pu_int D = job->D, S = c->chain->S;
     int spread = job->any_grad || job->variance || job->fit;
-    pu__staged_column *column = job->columns + at;
-    pu__value v;
     pu__mean_error mean = PU__ZERO;
-    double dof = (double)job->Gamma->noise + (double)c->chain->d, size;
+    double dof = (double)(c->chain->r0 + c->chain->d + (c->chain->T - 1) * c->chain->r), size, relative;
     if (pu__chain_filter(e, n, report))
         return report->status;
     if (pu__chain_forward(e, spread, job->variance ? job->variance + n * D : NULL, job->fit ? job->fit + n * job->M : NULL,
@@ -15636,30 +15610,27 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
         return PU_E_OPERATOR;
     job->logdet[n] = e->logdet;
     job->served_by[n] = PU_KALMAN;
-    pu__run_set(g, job->plan.solver, 1);
-    w->weight[0] = 1;
-    for (pu_int i = 0; i < D; i++)
-        g->x.at[i] = (pu_real)e->column[i];
     for (pu_int j = 0; j < job->cols; j++)
-        (void)pu__direct_record(job, n, at + j);
-    if (job->stage.x)
-        pu__copy(job->stage.x + at * D, g->x.at, D);
-    w->post.left = PU__LEFT_NOTHING;
-    if (pu__posterior_value(&w->post, g->x, w->bbar, g->q.at, &v))
-        return PU_E_OPERATOR;
+        (void)pu__direct_record(job, n, n * job->cols + j);
     column->value = c->value - w->post.log_psi / 2;
-    /* rounding */
-    mean.error = pu__chain_open(e);
+    /* Rounding: rotations are stable, so that in units of standard deviations the mean is off by eps times the largest row, e
+       in units of the noise, and times the shocks enlarged by the ratio of a column to its pivot. */
+    mean.error = DBL_EPSILON * (c->v.spread + e->kappa * (1 + c->largest));
     mean.size = c->largest;
     size = fabs(column->value) + fabs(e->logdet) / 2 + (double)w->post.observed + 1;
-    column->nll_rounding = v.rounding + DBL_EPSILON * (e->kappa + dof + fabs(e->logdet)) + dof * mean.error * mean.error / 2;
-    column->rounding.relative = pu__max(column->nll_rounding / size, PU__ROUNDINGS * (double)PU__EPS);
-    column->rounding.relative = pu__max(column->rounding.relative, DBL_EPSILON * e->kappa);
+    column->nll_rounding = DBL_EPSILON * (c->v.rounding + fabs(w->post.log_psi) + e->kappa + dof + fabs(e->logdet)) +
+                           dof * mean.error * mean.error / 2;
+    relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa);
     if (spread)
-        column->rounding.relative = pu__max(column->rounding.relative, fabs(c->trace - dof) / sqrt(dof));
-    pu__gradient_losses(job, w, &v, &mean, (double)PU__EPS, &column->rounding);
-    column->eta_size = v.eta;
-    return job->any_grad ? pu__block_gradient(job, w, 0, NULL, lane) : PU_OK;
+        relative = pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
+    column->rounding.relative = pu__max(relative, column->nll_rounding / size);
+    pu__gradient_losses(job, w, &c->v, &mean, DBL_EPSILON, &column->rounding);
+    column->eta_size = c->v.eta;
+    for (pu_int t = 0; c->chain->level >= 0 && t < c->chain->T; t++)
+        e->column[t * S + c->chain->level] += c->reference;
+    for (pu_int i = 0; job->stage.x && i < D; i++)
+        job->stage.x[n * job->cols * D + i] = (pu_real)e->column[i];
+    return PU_OK;
 }
 
 /* ---- lanes ---- */
@@ -19347,7 +19318,7 @@ PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu__chai
 PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
 {
     pu__chain *chain = &s->chain;
-    pu_int params = 0, ars = 0;
+    pu_int params = 0, ars = 0, level = -1;
     chain->S = 0;
     chain->r = 0;
     chain->r0 = 0;
@@ -19359,6 +19330,8 @@ PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
         pu__component_place(c, given + n, chain, &params);
         if (given[n].kind == PU_PART_AR)
             c->ar = s->ars + ars++;
+        if (given[n].kind == PU_PART_LEVEL && level < 0)
+            level = c->state;
         for (pu_int i = 0; i < n; i++)
             c->number += pu__part_name(given[i].kind)[0] == pu__part_name(given[n].kind)[0] &&
                          pu__part_name(given[i].kind)[1] == pu__part_name(given[n].kind)[1];
@@ -19368,6 +19341,7 @@ PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
             s->each[n * s->S + c->state + i] = 1;
         pu__axpy(s->S, 1, s->each + n * s->S, s->c);
     }
+    chain->level = level;
 }
 
 /* The sum of parts and noise. */

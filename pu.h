@@ -962,6 +962,8 @@ typedef struct {
     pu_real *imputed;  /* N x M, rows next to each other   y where observed, else mean; may be data.y (not of lists) */
     int exact;         /* set: all variances are exact */
     pu_int probes;     /* set: K */
+    const pu_op *map;  /* NULL = Phi. Another map of z, M x D, such as pu_model_part, with the functions, and no more scratch
+                          or band, than Phi: mean = map mu, fit = variance = diagonal of map Sigma map'; no imputed */
 } pu_predict_result;
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                             pu_predict_result *out, pu_report *report);
@@ -7713,7 +7715,7 @@ PU__FN pu_status pu__chain_sample(PU__SOLVE_ARGS)
                 sum += c->B0[i * c->r0 + j] * (double)w[j];
             s[i] = (pu_real)sum;
         }
-        w += c->r0;
+        w += c->r0 + c->d;
         for (pu_int t = 1; t < c->T; t++, w += c->r) {
             s += S;
             for (pu_int i = 0; i < S; i++) {
@@ -7776,7 +7778,7 @@ PU__FN pu_op pu__op_chain(const pu__chain *c)
         return op;
     op.params = c->r * (c->S + c->r) + c->r0 * c->r0;
     op.form = PU_FORM_CHAIN;
-    op.noise = pu__most(c->r0 + (c->T - 1) * c->r, 1);
+    op.noise = c->r0 + c->d + (c->T - 1) * c->r;
     op.trusted = 2;
     op.apply = pu__chain_apply;
     op.apply_t = pu__chain_apply;
@@ -11595,6 +11597,7 @@ struct pu__posterior {
     const pu__product_kind *kind, *usual; /* of the datum at hand; of a datum whose A is not formed */
     int left;                             /* what the last product has left */
     const pu_lgm *model;                  /* on the host */
+    const pu_op *map;                     /* what variances of the fit are of: Phi, or another map of the caller's */
     const pu_side *Gamma, *Phi;           /* the operators where the backend works; */
     const pu_real *psi;                   /* M, likewise */
     const pu_backend *B;
@@ -12711,12 +12714,17 @@ PU__FN pu_status pu__dual_sigma(PU__SIGMA_ARGS)
 
 /* ---- banded ---- */
 
-/* Row m of Phi into e->row: its first column into *first. Returns its length, or -1 where the row leaves the matrix. */
+/* Row m of a map into e->row: its first column into *first. Returns its length, or -1 where the row leaves the matrix. */
+PU__INLINE pu_int pu__map_row(pu__direct *e, const pu_op *map, pu_int m, pu_int *first)
+{
+    pu_int count = map->row(map, m, first, e->row);
+    return count < 0 || count > map->band + 1 || *first < 0 || *first + count > e->post->D ? -1 : count;
+}
+
+/* Row m of Phi, likewise. */
 PU__INLINE pu_int pu__phi_row(pu__direct *e, pu_int m, pu_int *first)
 {
-    const pu_op *Phi = e->post->model->Phi;
-    pu_int count = Phi->row(Phi, m, first, e->row);
-    return count < 0 || count > Phi->band + 1 || *first < 0 || *first + count > e->post->D ? -1 : count;
+    return pu__map_row(e, e->post->model->Phi, m, first);
 }
 
 /* A into the band, its factor, log det A. */
@@ -13320,6 +13328,15 @@ PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_rep
     return PU_OK;
 }
 
+/* s += B0 w_0 + delta, x = [w_0 | delta]. */
+PU__FN void pu__chain_start(const pu__chain *k, const double *x, double *s)
+{
+    for (pu_int i = 0; i < k->S; i++)
+        s[i] += pu__ssm_dot(k->r0, k->B0 + i * k->r0, x);
+    for (pu_int j = 0; j < k->d; j++)
+        s[k->diffuse[j]] += x[k->r0 + j];
+}
+
 /* Mean of s_0, N, and the terms of its shocks. */
 PU__FN void pu__chain_first(pu__direct *e)
 {
@@ -13339,16 +13356,15 @@ PU__FN void pu__chain_first(pu__direct *e)
     c->breadth = S + cols;
     memset(c->N, 0, (size_t)(S * c->breadth) * sizeof *c->N);
     memset(mean, 0, (size_t)S * sizeof *mean);
+    pu__chain_start(k, x, mean);
     for (pu_int i = 0; i < S; i++)
         for (pu_int j = 0; j < r0; j++) {
             double b = k->B0[i * r0 + j];
-            mean[i] += b * x[j];
             for (pu_int l = j; b != 0 && l < cols; l++)
                 c->N[i * c->breadth + S + l] += b * V[j * cols + l];
         }
     for (pu_int j = 0; j < k->d; j++) {
         pu_int i = k->diffuse[j];
-        mean[i] += x[r0 + j];
         for (pu_int l = r0 + j; l < cols; l++)
             c->N[i * c->breadth + S + l] += V[(r0 + j) * cols + l];
     }
@@ -13511,10 +13527,15 @@ PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *se
             return PU_E_UNSUPPORTED;
         if (at / S != t)
             return PU_OK;
-        if (fit || (observed && lane))
+        if (fit) {
+            pu_int there_at = 0, entries = pu__map_row(e, p->map, *row, &there_at);
+            if (entries < 1 || there_at / S != t || there_at % S + entries > S)
+                return PU_E_UNSUPPORTED;
+            fit[*row] = (pu_real)pu__chain_seen(c, e->row, there_at % S, entries, NULL);
+            (void)pu__phi_row(e, *row, &at);
+        }
+        if (observed && lane)
             square = pu__chain_seen(c, e->row, at % S, count, z);
-        if (fit)
-            fit[*row] = (pu_real)square;
         if (!observed)
             continue;
         for (pu_int i = 0; i < count; i++)
@@ -13566,6 +13587,7 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
     pu__chain_work *c = &e->chain;
     const pu__chain *k = c->chain;
     pu_int S = k->S, row = 0, seen = 0;
+    pu_status status;
     memset(c->sums, 0, (size_t)e->post->model->Gamma->params * sizeof *c->sums);
     c->trace = 0;
     c->largest = 0;
@@ -13580,8 +13602,9 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
             pu__chain_shocks(e, t, c->row);
             pu__chain_transition(c, G, G + k->r * S);
         }
-        if (pu__chain_rows(e, t, &row, &seen, lane, fit))
-            return PU_E_OPERATOR;
+        status = pu__chain_rows(e, t, &row, &seen, lane, fit);
+        if (status)
+            return status;
         if (spread)
             pu__chain_spread(c);
         for (pu_int i = 0; variance && i < S; i++)
@@ -13590,6 +13613,34 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
     if (lane && e->post->slots.want_Gamma)
         pu__ssm_add(e->post->model->Gamma->params, c->sums, lane);
     return PU_OK;
+}
+
+/* A draw of z - mu given the data, D entries, from normals: s_t = F s_{t-1} + B (V^-1 N(0, I) - V^-1 G s_{t-1}). */
+PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
+    double *s = c->square, *before = s + S, *w = c->row;
+    for (pu_int t = 0; t < k->T; t++) {
+        pu_int n = t > 0 ? r : cols;
+        const double *G = c->steps + t * (r + r * S + r * r) + r, *V = t > 0 ? G + r * S : c->inverse;
+        memcpy(before, s, (size_t)S * sizeof *s);
+        memset(s, 0, (size_t)S * sizeof *s);
+        for (pu_int i = 0; i < n; i++) {
+            w[i] = t > 0 ? -pu__ssm_dot(S, G + i * S, before) : 0;
+            for (pu_int j = i; j < n; j++)
+                w[i] += V[i * n + j] * (double)normals[j];
+        }
+        if (t > 0) {
+            pu__sparse_add(&k->F, S, before, s);
+            pu__sparse_add(&k->B, S, w, s);
+        } else
+            pu__chain_start(k, w, s);
+        for (pu_int i = 0; i < S; i++)
+            z[t * S + i] = (pu_real)s[i];
+        normals += n;
+    }
 }
 
 /* Memory for that. */
@@ -13621,7 +13672,7 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
 PU__FN pu_status pu__spread(pu__direct *e, pu_int k, pu_block X, pu_real *variance, pu_real *fit)
 {
     pu__posterior *p = e->post;
-    const pu_op *Phi = p->model->Phi;
+    const pu_op *Phi = p->map;
     const pu_backend *B = p->B;
     if (variance)
         B->row_dot(B->user, p->D, k, NULL, e->weight, X, X, 0, NULL, variance);
@@ -13672,7 +13723,7 @@ PU__FN pu_status pu__band_spread(PU__SPREAD_ARGS)
     for (pu_int i = 0; variance && i < p->D; i++)
         variance[i] = (pu_real)e->Z[i * wide];
     for (pu_int m = 0; fit && m < p->M; m++) {
-        pu_int at = 0, count = pu__phi_row(e, m, &at);
+        pu_int at = 0, count = pu__map_row(e, p->map, m, &at);
         double sum = 0, size = 0;
         if (k && at % k->block + count > k->block)
             return PU_E_UNSUPPORTED;
@@ -13872,6 +13923,7 @@ typedef struct {
 
     /* Wanted by the caller: diagonals for >>predict, draws; room for reals x times, and so many doubles, of his own. */
     int want_variance, want_fit, want_draws;
+    const pu_op *map; /* NULL: Phi */
     pu_int reals, times, doubles;
 
     /* Memory, from here on: see pu__job_layout. */
@@ -13941,6 +13993,15 @@ PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
     return *form ? formed : each;
 }
 
+/* Predicted nanoseconds for a chain: rotations backward, and forward the factor of the covariance. */
+PU__FN double pu__chain_cost(const pu__chain *c, int grad)
+{
+    double S = (double)c->S, r = (double)c->r, T = (double)c->T;
+    double back = 60 + 25 * (S + r) + 1.2 * (S + r) * (S + r) + r * S;
+    double ahead = 60 + S * S * (S + r) + r * S * (S + r);
+    return T * (back + (grad ? ahead : 0));
+}
+
 /* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long
    loops, and what each vector, row and column costs besides. The constants are a fit to measurements on one machine
    (docs/design.md, "the planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both
@@ -13983,6 +14044,10 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
                (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) +
                seen * PU__NS * (gamma + (plain ? 0 : 2 * flops));
     case PU_BANDED: return D * (20 + 2 * band * band * (1 + grad));
+    case PU_KALMAN:
+        if (job->Gamma->form == PU_FORM_CHAIN)
+            return pu__chain_cost(pu__chain_of(job->Gamma), grad > 0);
+        return 1e300;
     /* Kalman is never cheaper than banded, which can do whatever it can: auto takes it where rounding is too large */
     default: return 1e300;
     }
@@ -14057,7 +14122,7 @@ PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
         if (job->engine == PU_ENGINE_AUTO && count < job->D && job->D <= PU__STAND_IN)
             job->most[PU_DUAL] = pu__most(job->most[PU_DUAL], count);
         /* Kalman has no price of its own; the order of magnitude is the band's */
-        job->ns += pu__cost(job, engine == PU_KALMAN ? PU_BANDED : engine, count);
+        job->ns += pu__cost(job, engine == PU_KALMAN && job->Gamma->form != PU_FORM_CHAIN ? PU_BANDED : engine, count);
         job->ragged |= count != job->counts[0];
     }
     pu__reserve(job);
@@ -14130,6 +14195,7 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     pu__direct *e = &w->direct;
     memset(w, 0, sizeof *w);
     p->model = job->model;
+    p->map = job->map ? job->map : job->model->Phi;
     p->Gamma = job->side;
     p->Phi = job->side + 1;
     p->psi = job->device ? job->device_psi : job->model->psi;
@@ -15602,12 +15668,16 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
     pu_int D = job->D, S = c->chain->S;
     int spread = job->any_grad || job->variance || job->fit;
     pu__mean_error mean = PU__ZERO;
-    double dof = (double)(c->chain->r0 + c->chain->d + (c->chain->T - 1) * c->chain->r), size, relative;
+    double dof = (double)job->Gamma->noise, size, relative;
+    pu_status status;
     if (pu__chain_filter(e, n, report))
         return report->status;
-    if (pu__chain_forward(e, spread, job->variance ? job->variance + n * D : NULL, job->fit ? job->fit + n * job->M : NULL,
-                          job->any_grad ? lane : NULL))
-        return PU_E_OPERATOR;
+    status = pu__chain_forward(e, spread, job->variance ? job->variance + n * D : NULL,
+                               job->fit ? job->fit + n * job->M : NULL, job->any_grad ? lane : NULL);
+    if (status == PU_E_UNSUPPORTED)
+        return pu__fail(report, status, "Phi.row (Kalman: one time step per row)", n, -1);
+    if (status)
+        return status;
     job->logdet[n] = e->logdet;
     job->served_by[n] = PU_KALMAN;
     for (pu_int j = 0; j < job->cols; j++)
@@ -15630,6 +15700,11 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
         e->column[t * S + c->chain->level] += c->reference;
     for (pu_int i = 0; job->stage.x && i < D; i++)
         job->stage.x[n * job->cols * D + i] = (pu_real)e->column[i];
+    for (pu_int j = 1; job->want_draws && j < job->cols; j++) {
+        const pu_options *o = job->o;
+        pu_normals(o->seed, *w->post.now.id, (uint32_t)(j - 1), o->step, PU__STREAM_PRIOR, 0, job->Gamma->noise, w->eps.at);
+        pu__chain_draw(e, w->eps.at, job->stage.x + (n * job->cols + j) * D);
+    }
     return PU_OK;
 }
 
@@ -17020,6 +17095,7 @@ typedef struct {
     pu_int each;     /* of them per datum: D, or M */
     pu_real *spread; /* N x each: the variances */
     pu_real any;     /* its address stands for an array that is never written */
+    pu_op map;       /* another map than Phi, where there is one */
 } pu__moments;
 
 /* Datum n's variances from its probes; for z with the conditional variance 1/A_jj taken out of what chance decides:
@@ -17077,7 +17153,7 @@ PU__FN pu_status pu__moments_prior(const pu__moments *moments, pu_report *report
         pu__clear(size, k, unit, 0);
         for (pu_int j = 0; j < k; j++)
             pu__col(unit, j)[first + j] = 1;
-        if (!moments->latent && job->Phi->apply_t(job->Phi, k, unit, x, 0, w->post.work))
+        if (!moments->latent && w->post.map->apply_t(w->post.map, k, unit, x, 0, w->post.work))
             return pu__operator_failed(report, "Phi.apply_t", -1);
         if (job->Gamma->solve(job->Gamma, k, x, q, w->post.work))
             return pu__operator_failed(report, "Gamma.solve", -1);
@@ -17100,12 +17176,16 @@ PU__FN pu_status pu__moments_mean(const pu__moments *w, pu_int n, pu_report *rep
     pu_int M = job->M;
     pu_block x = pu__rows(job->stage.x + n * job->cols * job->D, job->D);
     pu_block y = pu__rows(job->own_reals + n * M, M);
-    if (job->Phi->apply(job->Phi, 1, x, y, 0, job->workers->post.work))
+    const pu_op *map = job->workers->post.map;
+    if (map->apply(map, 1, x, y, 0, job->workers->post.work))
         return pu__operator_failed(report, "Phi.apply", n);
-    if (job->model->eta)
+    if (job->model->eta && !job->map)
         pu__axpy(M, 1, job->model->eta, y.at);
     return pu__check_result(y.at, M, "mean", n, report);
 }
+
+/* Is it a structural model's? */
+PU__FN int pu__is_chain(const pu_lgm *model) { return model && model->Gamma && model->Gamma->form == PU_FORM_CHAIN; }
 
 /* Makes the job of the moments and runs it; what a caller still does is copy. */
 PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *model, const pu_data *data,
@@ -17119,7 +17199,7 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     if (samples && o->samples < 0)
         return pu__refuse(report, PU_E_ARGUMENT,
                           "out.samples (give options.samples, a number: the size of the array depends on it)");
-    if (samples && o->engine == PU_KALMAN)
+    if (samples && o->engine == PU_KALMAN && !pu__is_chain(model))
         return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_KALMAN draws none, PU_BANDED does)");
     if (pu__is_far(o->backend))
         o->backend = NULL; /* moments are the host's */
@@ -17203,6 +17283,26 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
     return pu__finish(&call, status);
 }
 
+/* Another map than Phi whose moments are wanted: checked, and into the job. */
+PU__FN pu_status pu__predict_map(pu__moments *w, const pu_lgm *model, const pu_predict_result *out, pu_report *report)
+{
+    if (pu__check_model(model, report))
+        return report->status;
+    w->map = pu__resolve(out->map);
+    if (w->map.rows != model->Phi->rows || w->map.cols != model->Phi->cols)
+        return pu__refuse(report, PU_E_SIZE, "out.map (M x D, like Phi)");
+    if (!w->map.apply || !w->map.apply_t)
+        return pu__refuse(report, PU_E_UNSUPPORTED, w->map.apply ? "out.map.apply_t" : "out.map.apply");
+    if (!w->map.row && model->Phi->row)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "out.map.row (Phi has one, and engines that need it)");
+    if (w->map.work > model->Phi->work || w->map.band > model->Phi->band)
+        return pu__refuse(report, PU_E_SIZE, "out.map (with no more scratch, nor a wider band, than Phi)");
+    if (out->imputed)
+        return pu__refuse(report, PU_E_ARGUMENT, "out.imputed (of y alone: not with a map)");
+    w->job.map = &w->map;
+    return PU_OK;
+}
+
 /* Moments of y: fit is the variance of Phi z, variance that of an observation. */
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                             pu_predict_result *out, pu_report *report)
@@ -17212,25 +17312,30 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
     const pu__job *job = &w.job;
     pu_status status;
     pu_int all, i, row = 0;
-    pu_real y = 0;
+    pu_real y = 0, noise = 1;
     pu_real *mean;
     report = pu__begin(&call, ws, report);
     memset(&w, 0, sizeof w);
     if (!out)
         return pu__refuse(report, PU_E_NULL, "out");
     w.variance = out->fit || out->variance;
+    if (out->map) {
+        if (pu__predict_map(&w, model, out, report))
+            return pu__finish(&call, report->status);
+        noise = 0;
+    }
     status = pu__moments_run(&w, &call, model, data, options, 0);
     if (pu__fatal(status))
         return pu__finish(&call, status);
     all = job->N * job->M;
     mean = job->own_reals;
     for (i = 0; out->variance && i < all; i++)
-        if (!pu__finite(w.spread[i] + 1 / model->psi[i % job->M]))
+        if (!pu__finite(w.spread[i] + noise / model->psi[i % job->M]))
             return pu__finish(&call, pu__fail(report, PU_NONFINITE, "variance", i / job->M, i % job->M));
     pu__write(out->mean, mean, all);
     pu__write(out->fit, w.spread, all);
     for (i = 0; out->variance && i < all; i++)
-        out->variance[i] = w.spread[i] + 1 / model->psi[i % job->M];
+        out->variance[i] = w.spread[i] + noise / model->psi[i % job->M];
     /* what was observed stays as it is. All is read before anything is written: imputed may be data.y */
     for (pu_int n = 0; n < job->N; n++)
         for (i = 0; (i = pu__observed(data, n, i, &row, &y)) >= 0; i++)

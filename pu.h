@@ -14629,7 +14629,7 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
     job->exact = exact || job->engine == PU_ENGINE_AUTO;
     job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->K = o->samples ? o->samples : 10;
-    if (exact && !job->want_draws)
+    if ((exact || job->Gamma->form == PU_FORM_CHAIN) && !job->want_draws)
         job->K = 0;
     job->cols = job->K + 1;
     job->m_stride = stride ? stride : job->D;
@@ -15691,7 +15691,7 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
     column->nll_rounding = DBL_EPSILON * (c->v.rounding + fabs(w->post.log_psi) + e->kappa + dof + fabs(e->logdet)) +
                            dof * mean.error * mean.error / 2;
     relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa);
-    if (spread)
+    if (job->any_grad)
         relative = pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
     column->rounding.relative = pu__max(relative, column->nll_rounding / size);
     pu__gradient_losses(job, w, &c->v, &mean, DBL_EPSILON, &column->rounding);

@@ -12375,9 +12375,9 @@ typedef struct {
     double *start;    /* (r0 + S) x (r0 + d + 1), likewise */
     double *inverse;  /* (r0 + d)^2: of its triangle */
     double *first;    /* r0 + d: the means of w_0 and of the diffuse states */
-    double *C;        /* S x S, a lower triangle: C C' is the covariance of the step at hand, or of that before it */
-    double *N;        /* S x breadth, see pu__chain_transition */
-    pu_int breadth;   /* S + r; at the start S + r0 + d */
+    double *L;        /* S x S, a lower triangle: L'L is the covariance of the step at hand, or of that before it */
+    double *N;        /* (q + S) x S: N'N is that of the step at hand, see pu__chain_transition */
+    pu_int q;         /* r; at the start r0 + d */
     double *square;   /* scratch: (S + 2) (S + r0 + d) */
     double *sums;     /* params of the operator */
     double value;     /* 1/2 |..|^2 at the mean */
@@ -13142,20 +13142,20 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
      s_t = M s_{t-1} + B V^-1 g + B V^-1 N(0, I),   M = F - B V^-1 G
    The gradient is that of the shocks' density, E of the posterior (Fisher's identity): d/dK = I - E w w', d/dDelta = -E w s'. */
 
-/* Rotates the rows x and y, n entries each, so that y[0] becomes zero. */
-PU__INLINE void pu__givens(pu_int n, double *PU__RESTRICT x, double *PU__RESTRICT y)
+/* Rotates the rows x and y, entries first .. last - 1, so that y[at] becomes zero. */
+PU__INLINE void pu__givens(pu_int first, pu_int last, pu_int at, double *PU__RESTRICT x, double *PU__RESTRICT y)
 {
-    double a = x[0], b = y[0], square = a * a + b * b, root, c, s;
+    double a = x[at], b = y[at], square = a * a + b * b, root, c, s;
     root = square > 1e-280 && square < 1e280 ? sqrt(square) : hypot(a, b);
     c = a / root;
     s = b / root;
-    for (pu_int i = 0; i < n; i++) {
+    for (pu_int i = first; i < last; i++) {
         double old = x[i];
         x[i] = c * old + s * y[i];
         y[i] = c * y[i] - s * old;
     }
-    x[0] = root;
-    y[0] = 0;
+    x[at] = root;
+    y[at] = 0;
 }
 
 /* Makes the first `cols` columns of W (rows x wide) triangular. Rows below are taken from the last one on, so that a triangle
@@ -13165,7 +13165,7 @@ PU__FN void pu__triangular(pu_int rows, pu_int cols, pu_int wide, double *W)
     for (pu_int j = 0; j < cols; j++)
         for (pu_int i = rows - 1; i > j; i--)
             if (W[i * wide + j] != 0)
-                pu__givens(wide - j, W + j * (wide + 1), W + i * wide + j);
+                pu__givens(j, wide, j, W + j * wide, W + i * wide);
 }
 
 /* X = V^-1 for the upper triangle V in the first n columns of W. */
@@ -13288,7 +13288,7 @@ PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int 
         y[S] = root * pu__chain_e(e, *seen - 1, e->row, first, count);
         for (pu_int j = 0; j < S; j++)
             if (y[j] != 0)
-                pu__givens(S + 1 - j, c->W + (r + j) * wide + r + j, y + j);
+                pu__givens(j, S + 1, j, c->W + (r + j) * wide + r, y);
         c->value += y[S] * y[S] / 2;
     }
 }
@@ -13352,21 +13352,21 @@ PU__FN void pu__chain_first(pu__direct *e)
         if (i < r0)
             c->largest = pu__max(c->largest, fabs(x[i]));
     }
-    /* N = [0 | [B0 X] V^-1] */
-    c->breadth = S + cols;
-    memset(c->N, 0, (size_t)(S * c->breadth) * sizeof *c->N);
+    /* N = [([B0 X] V^-1)'; 0] */
+    c->q = cols;
+    memset(c->N, 0, (size_t)((cols + S) * S) * sizeof *c->N);
     memset(mean, 0, (size_t)S * sizeof *mean);
     pu__chain_start(k, x, mean);
     for (pu_int i = 0; i < S; i++)
         for (pu_int j = 0; j < r0; j++) {
             double b = k->B0[i * r0 + j];
             for (pu_int l = j; b != 0 && l < cols; l++)
-                c->N[i * c->breadth + S + l] += b * V[j * cols + l];
+                c->N[l * S + i] += b * V[j * cols + l];
         }
     for (pu_int j = 0; j < k->d; j++) {
         pu_int i = k->diffuse[j];
         for (pu_int l = r0 + j; l < cols; l++)
-            c->N[i * c->breadth + S + l] += V[(r0 + j) * cols + l];
+            c->N[l * S + i] += V[(r0 + j) * cols + l];
     }
     for (pu_int i = 0; i < r0; i++)
         for (pu_int j = 0; j < r0; j++) {
@@ -13395,34 +13395,38 @@ PU__FN void pu__chain_mean(pu__direct *e, pu_int t, double *w)
     pu__sparse_add(&k->B, S, w, mean);
 }
 
-/* N = [M C | B V^-1] of a step, M = F - B V^-1 G and C the factor for s_{t-1}: N N' is the covariance of s_t. */
+/* N = [(B V^-1)'; L M'] of a step, M = F - B V^-1 G and L the factor for s_{t-1}: N'N is the covariance of s_t. States without
+   shocks have the few entries of F in their column of M'. */
 PU__FN void pu__chain_transition(pu__chain_work *c, const double *G, const double *Vi)
 {
     const pu__chain *k = c->chain;
     pu_int S = k->S, r = k->r;
-    double *m = c->row; /* a row of M */
-    c->breadth = S + r;
-    memset(c->N, 0, (size_t)(S * (S + r)) * sizeof *c->N);
+    double *m = c->row, *N = c->N + r * S; /* a row of M; L M' */
+    c->q = r;
+    memset(c->N, 0, (size_t)((r + S) * S) * sizeof *c->N);
     for (pu_int i = 0; i < S; i++) {
-        double *to = c->N + i * (S + r);
+        int shocked = k->B.start[i + 1] > k->B.start[i];
         memset(m, 0, (size_t)S * sizeof *m);
-        for (pu_int at = k->F.start[i]; at < k->F.start[i + 1]; at++)
-            m[k->F.col[at]] += k->F.value[at];
+        for (pu_int at = k->F.start[i]; at < k->F.start[i + 1]; at++) {
+            pu_int col = k->F.col[at];
+            m[col] += k->F.value[at];
+            for (pu_int l = col; !shocked && l < S; l++)
+                N[l * S + i] += k->F.value[at] * c->L[l * S + col];
+        }
         for (pu_int at = k->B.start[i]; at < k->B.start[i + 1]; at++) {
             pu_int l = k->B.col[at];
             double b = k->B.value[at];
             for (pu_int j = 0; j < S; j++)
                 m[j] -= b * G[l * S + j];
             for (pu_int j = l; j < r; j++)
-                to[S + j] += b * Vi[l * r + j];
+                c->N[j * S + i] += b * Vi[l * r + j];
         }
-        for (pu_int l = 0; l < S; l++)
-            for (pu_int j = 0; m[l] != 0 && j <= l; j++)
-                to[j] += m[l] * c->C[l * S + j];
+        for (pu_int l = 0; shocked && l < S; l++)
+            N[l * S + i] = pu__ssm_dot(l + 1, c->L + l * S, m);
     }
 }
 
-/* The terms of step t's shocks, whose mean is w, while Sigma = C C' is the covariance of s_{t-1}:
+/* The terms of step t's shocks, whose mean is w, while Sigma = L'L is the covariance of s_{t-1}:
      E w s' = w s' - G Sigma,   E w w' = w w' + G Sigma G' + V^-1 V'^-1 */
 PU__FN void pu__chain_shocks(pu__direct *e, pu_int t, const double *w)
 {
@@ -13430,17 +13434,19 @@ PU__FN void pu__chain_shocks(pu__direct *e, pu_int t, const double *w)
     pu_int S = c->chain->S, r = c->chain->r;
     const double *G = c->steps + t * (r + r * S + r * r) + r, *Vi = G + r * S;
     const double *before = e->column + (t - 1) * S;
-    double *Delta = c->sums, *K = Delta + r * S, *GC = c->square;
+    double *Delta = c->sums, *K = Delta + r * S, *GL = c->square; /* G L' */
     for (pu_int i = 0; i < r; i++) {
-        double *to = GC + i * S;
-        memset(to, 0, (size_t)S * sizeof *to);
-        for (pu_int l = 0; l < S; l++)
-            for (pu_int j = 0; j <= l; j++)
-                to[j] += G[i * S + l] * c->C[l * S + j];
+        double *to = GL + i * S, *delta = Delta + i * S;
+        for (pu_int j = 0; j < S; j++) {
+            const double *row = c->L + j * S;
+            to[j] = pu__ssm_dot(j + 1, G + i * S, row);
+            for (pu_int l = 0; l <= j; l++)
+                delta[l] += to[j] * row[l];
+        }
         for (pu_int j = 0; j < S; j++)
-            Delta[i * S + j] += pu__ssm_dot(j + 1, to, c->C + j * S) - w[i] * before[j];
+            delta[j] -= w[i] * before[j];
         for (pu_int j = 0; j <= i; j++) {
-            double covariance = pu__ssm_dot(S, to, GC + j * S) + pu__ssm_dot(r - i, Vi + i * r + i, Vi + j * r + i);
+            double covariance = pu__ssm_dot(S, to, GL + j * S) + pu__ssm_dot(r - i, Vi + i * r + i, Vi + j * r + i);
             K[i * r + j] += (i == j) - w[i] * w[j] - covariance;
             if (i == j)
                 c->trace += covariance;
@@ -13450,31 +13456,40 @@ PU__FN void pu__chain_shocks(pu__direct *e, pu_int t, const double *w)
     }
 }
 
-/* C, from the factor for s_{t-1} to that for s_t: the triangle that N is by rotations from the right. */
+/* L, from the factor for s_{t-1} to that for s_t: the triangle that N becomes by rotations, the last column first. A column
+   that is another one of the triangle before, shifted, takes one. */
 PU__FN void pu__chain_spread(pu__chain_work *c)
 {
-    pu_int S = c->chain->S;
-    pu__triangularise(S, c->breadth, c->N);
-    for (pu_int i = 0; i < S; i++)
-        memcpy(c->C + i * S, c->N + i * c->breadth, (size_t)S * sizeof *c->C);
+    pu_int S = c->chain->S, rows = c->q + S;
+    for (pu_int j = S - 1; j >= 0; j--) {
+        double *pivot = c->N + (c->q + j) * S;
+        for (pu_int i = 0; i < rows - S + j; i++) {
+            double *row = c->N + i * S;
+            if (row[j] != 0)
+                pu__givens(0, j + 1, j, pivot, row);
+        }
+    }
+    memcpy(c->L, c->N + c->q * S, (size_t)(S * S) * sizeof *c->L);
 }
 
 /* h'Sigma_t h for a row h of Phi, n entries from state `first` on, and its part Sigma_t h into z unless that is NULL. As the square of
-   N'h: Sigma_t itself may have entries far larger than it, and would have lost their difference. */
+   N h: Sigma_t itself may have entries far larger than it, and would have lost their difference. */
 PU__FN double pu__chain_seen(pu__chain_work *c, const pu_real *h, pu_int first, pu_int n, double *z)
 {
-    pu_int q = c->breadth;
-    double *u = c->square;
-    memset(u, 0, (size_t)q * sizeof *u);
-    for (pu_int i = 0; i < n; i++) {
-        double entry = (double)h[i];
-        const double *row = c->N + (first + i) * q;
-        for (pu_int j = 0; entry != 0 && j < q; j++)
-            u[j] += entry * row[j];
-    }
+    pu_int S = c->chain->S;
+    double square = 0;
     for (pu_int i = 0; z && i < n; i++)
-        z[i] = pu__ssm_dot(q, c->N + (first + i) * q, u);
-    return pu__ssm_dot(q, u, u);
+        z[i] = 0;
+    for (pu_int l = 0; l < c->q + S; l++) {
+        const double *row = c->N + l * S + first;
+        double sum = 0;
+        for (pu_int i = 0; i < n; i++)
+            sum += row[i] * (double)h[i];
+        square += sum * sum;
+        for (pu_int i = 0; z && i < n; i++)
+            z[i] += row[i] * sum;
+    }
+    return square;
 }
 
 /* A row of Phi, psi and left = e - phi's of it: what of the likelihood and its gradients they are the differences of. */
@@ -13581,6 +13596,16 @@ PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
     return PU_OK;
 }
 
+/* The variance of state i, from the factor. */
+PU__FN double pu__chain_variance(const pu__chain_work *c, pu_int i)
+{
+    pu_int S = c->chain->S;
+    double sum = 0;
+    for (pu_int l = i; l < S; l++)
+        sum += c->L[l * S + i] * c->L[l * S + i];
+    return sum;
+}
+
 /* Forward: mean, and where `spread` covariances with what is made of them. variance (D), fit (M), lane may be NULL. */
 PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance, pu_real *fit, pu_real *lane)
 {
@@ -13608,7 +13633,7 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
         if (spread)
             pu__chain_spread(c);
         for (pu_int i = 0; variance && i < S; i++)
-            variance[t * S + i] = (pu_real)pu__ssm_dot(i + 1, c->C + i * S, c->C + i * S);
+            variance[t * S + i] = (pu_real)pu__chain_variance(c, i);
     }
     if (lane && e->post->slots.want_Gamma)
         pu__ssm_add(e->post->model->Gamma->params, c->sums, lane);
@@ -13657,8 +13682,8 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
     c->start = pu__doubles(arena, k->r0 + S, cols + 1);
     c->inverse = pu__doubles(arena, cols, cols);
     c->first = pu__doubles(arena, cols, 1);
-    c->C = pu__doubles(arena, S, S);
-    c->N = pu__doubles(arena, S, S + pu__most(r, cols));
+    c->L = pu__doubles(arena, S, S);
+    c->N = pu__doubles(arena, S + pu__most(r, cols), S);
     c->square = pu__doubles(arena, S + 2, S + cols);
     c->sums = pu__doubles(arena, e->post->model->Gamma->params, 1);
     e->row = pu__reals(arena, S, 1);

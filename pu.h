@@ -1,4 +1,4 @@
-/* pu.h - v0.4.0 - maximum likelihood in latent Gaussian models without matrix inversion
+/* pu.h - v0.5.0 - maximum likelihood in latent Gaussian models without matrix inversion
    MIT licence (text at the end of this file). One file, C99 = C++11, no dependency but libm.
 
 USE
@@ -47,8 +47,8 @@ DOES NOT
 
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
-    >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>fft >>fourier >>toeplitz
-    >>check >>solver >>lanczos >>solve >>posterior >>engine >>plan >>batch >>sums >>gradient >>predict >>model >>models
+    >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
+    >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>models >>structural
     >>around >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
@@ -121,7 +121,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #include <stddef.h>
 #include <stdint.h>
 
-#define PU_VERSION "0.4.0"
+#define PU_VERSION "0.5.0"
 
 /* ------------------------------------------------------------------------------------------------
    >>config
@@ -227,6 +227,8 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_regressors puf_model_regressors
 #define pu_model_state_space puf_model_state_space
 #define pu_model_get_ssm puf_model_get_ssm
+#define pu_model_structural puf_model_structural
+#define pu_model_part puf_model_part
 #define pu_csr puf_csr
 #define pu_low_rank puf_low_rank
 #define pu_op_csr puf_op_csr
@@ -625,7 +627,8 @@ typedef struct {
 
 /* ---- models in their own parameters theta ---------------------------------------------------------------- */
 
-typedef enum { PU_SCALE_FREE, PU_SCALE_LOG, PU_SCALE_ATANH } pu_scale; /* theta = x, log x, atanh x */
+/* theta = x, log x, atanh x, log((x - lower) / (upper - x)) */
+typedef enum { PU_SCALE_FREE, PU_SCALE_LOG, PU_SCALE_ATANH, PU_SCALE_LOGIT } pu_scale;
 
 typedef struct {
     char name[32];       /* of the natural value x, e.g. "Phi[3,7]", "kappa"; indices from 0 */
@@ -739,6 +742,50 @@ PU_DEF pu_status pu_model_regressors(pu_model *model, pu_model *inner, pu_int p,
 /* The process as of the last set, e.g. phi of the AR; NULL unless the model's Gamma is a pu_op_ar or a pu_op_ssm. */
 PU_DEF const pu_ar *pu_model_get_ar(const pu_model *model);
 PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model);
+
+/* Structural models: y_t = the sum of parts + N(0, var.irregular), t = 1 .. T = `steps`. Each part is a few states, a list of
+   them makes the model. theta: of each part in order what is in brackets, then log var.irregular; names as here, a second part of the
+   same name has a number behind it (var.season2).
+     PU_PART_LEVEL        l_t = l_{t-1} (+ slope) + N(0, var.level)                                    [log var.level]
+     PU_PART_SLOPE        of the level just before it: b_t = b_{t-1} + N(0, var.slope), l_t = l_{t-1} + b_{t-1} + ..
+                                                                                                       [log var.slope]
+     PU_PART_SEASON       of period `size`, dummy form: s_t = -(s_{t-1} + .. + s_{t-size+1}) + N(0, var.season)
+                                                                                                       [log var.season]
+     PU_PART_SEASON_TRIG  the same as a sum of harmonics 1 .. size/2, each a rotation by 2 pi h / size with noise of
+                          var.season in all its states                                                 [log var.season]
+     PU_PART_CYCLE        rotation by `frequency` in (0, pi), damped by rho in (0, 1), noise of var.cycle in both states,
+                          stationary                              [log var.cycle | logit rho | logit frequency]
+     PU_PART_AR           stationary autoregression of order `size`    [atanh gamma.ar, partial autocorrelations | log var.ar]
+     PU_PART_MATERN12, 32, 52   Gaussian process with a Matern covariance of smoothness 1/2, 3/2, 5/2 on a grid of spacing
+                          `step`: exactly Markov, O(T)                      [log var.matern | log length.matern]
+   Levels, slopes and seasons begin diffuse: nothing is known of their first states, and no large number stands for that. The
+   likelihood is then the diffuse one of Durbin and Koopman. The others begin in their stationary distribution. constant = 1: a
+   level, slope or season that does not move, without a variance in theta.
+   Regressors are added by pu_model_regressors, parameters fixed or tied by pu_model_fix. The noise of states may be
+   singular, so that z has no precision: the models are served by PU_KALMAN (zeroed options choose it), which works with the
+   shocks instead, O(T S^2) or less where matrices are sparse, at most O(T S^3). A datum is a series of T entries with gaps, several data share parameters;
+   steps behind the last observation are forecasts (pu_model_predict). pu_model_simulate begins diffuse states at zero.
+   PU_E_NOT_DEFINITE of a gradient, "A (diffuse start ..)": the data do not identify a first state, index. */
+typedef enum {
+    PU_PART_LEVEL,
+    PU_PART_SLOPE,
+    PU_PART_SEASON,
+    PU_PART_SEASON_TRIG,
+    PU_PART_CYCLE,
+    PU_PART_AR,
+    PU_PART_MATERN12,
+    PU_PART_MATERN32,
+    PU_PART_MATERN52
+} pu_part_kind;
+typedef struct {
+    pu_part_kind kind;
+    pu_int size;  /* period, order */
+    int constant;
+    double step;  /* Matern: spacing of the grid; 0 = 1 */
+} pu_part;
+PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_part *parts, pu_int count, pu_report *report);
+/* What part i adds to y, as a map of z: T x D, for pu_predict_result.map. Without rows where there is no such part. */
+PU_DEF pu_op pu_model_part(const pu_model *model, pu_int i);
 
 /* ---- fits ------------------------------------------------------------------------------------------ */
 
@@ -944,6 +991,8 @@ typedef struct {
     pu_real *imputed;  /* N x M, rows next to each other   y where observed, else mean; may be data.y (not of lists) */
     int exact;         /* set: all variances are exact */
     pu_int probes;     /* set: K */
+    const pu_op *map;  /* NULL = Phi. Another map of z, M x D, such as pu_model_part, with the functions, and no more scratch
+                          or band, than Phi: mean = map mu, fit = variance = diagonal of map Sigma map'; no imputed */
 } pu_predict_result;
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                             pu_predict_result *out, pu_report *report);
@@ -1057,7 +1106,8 @@ typedef enum { /* what is known of an operator beyond its functions; `data` then
     PU_FORM_SPARSE,    /* a pu_csr */
     PU_FORM_AR,        /* a pu_ar: its precision */
     PU_FORM_STATES,    /* a pu_ssm: its precision */
-    PU_FORM_FOURIER    /* a pu_fourier: Fourier sensing */
+    PU_FORM_FOURIER,   /* a pu_fourier: Fourier sensing */
+    PU_FORM_CHAIN      /* of structural models alone: private */
 } pu_form;
 
 struct pu_op {
@@ -7626,6 +7676,152 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>chain   states whose noise has fewer entries than they have, and starts that nothing is known of
+
+     s_0 = B0 w_0 + delta (on the diffuse states),   s_t = F s_{t-1} + B w_t,   w ~ N(0, I), delta flat
+
+   B B' may be singular, then z = (s_0, s_1, ..) has no precision. It is the Gamma of structural models all the same, which
+   are served by the Kalman engine alone: that works with shocks w instead of states (pu__chain_filter), and forms the
+   gradient from them. What the parameters of the operator are follows from this:
+     Delta  r x S    F becomes F + B Delta: all changes of F that the models make have this form
+     K      r x r    B becomes B (I + K)
+     K0     r0 x r0  B0 becomes B0 (I + K0)
+   ------------------------------------------------------------------------------------------------ */
+
+#define PU__PI 3.14159265358979323846
+
+/* A matrix by its rows: entries start[i] .. start[i+1] - 1 are those of row i that are not zero. */
+typedef struct {
+    pu_int *start, *col;
+    double *value;
+} pu__sparse_rows;
+
+typedef struct {
+    pu_int T, S, r, r0, d; /* steps, states, shocks per step, shocks at the start, diffuse states */
+    pu__sparse_rows F, B;  /* S x S, S x r */
+    double *B0;            /* S x r0 */
+    pu_int *diffuse;       /* d: states */
+    pu_int level;          /* a diffuse state that without shocks stays as it is and moves no other; -1: none */
+} pu__chain;
+
+/* The chain behind an operator. */
+PU__FN const pu__chain *pu__chain_of(const pu_op *op) { return (const pu__chain *)op->data; }
+
+/* What a structural model has no use for: no product, solve or gradient of a precision that need not exist. */
+PU__FN pu_status pu__chain_apply(PU_UNUSED const pu_op *op, PU_UNUSED pu_int k, PU_UNUSED pu_block X, PU_UNUSED pu_block Y,
+                                 PU_UNUSED int add, PU_UNUSED pu_real *work)
+{
+    return PU_E_UNSUPPORTED;
+}
+
+/* Likewise. */
+PU__FN pu_status pu__chain_grad(PU_UNUSED const pu_op *op, PU_UNUSED pu_int k, PU_UNUSED pu_block P, PU_UNUSED pu_block Q,
+                                PU_UNUSED const pu_real *weight, PU_UNUSED pu_real *grad, PU_UNUSED pu_real *work)
+{
+    return PU_E_UNSUPPORTED;
+}
+
+/* y += M x for a matrix M by its rows. */
+PU__FN void pu__sparse_add(const pu__sparse_rows *M, pu_int rows, const double *x, double *y)
+{
+    for (pu_int i = 0; i < rows; i++)
+        for (pu_int at = M->start[i]; at < M->start[i + 1]; at++)
+            y[i] += M->value[at] * x[M->col[at]];
+}
+
+/* Y = s_0, s_1, .. for normals w_0, w_1, ..; diffuse states begin at zero. Together with pu__chain_solve, which leaves them
+   as they are, that makes draws from the chain. */
+PU__FN pu_status pu__chain_sample(PU__SOLVE_ARGS)
+{
+    const pu__chain *c = pu__chain_of(op);
+    pu_int S = c->S;
+    for (pu_int column = 0; column < k; column++) {
+        const pu_real *w = pu__col(X, column);
+        pu_real *s = pu__col(Y, column);
+        for (pu_int i = 0; i < S; i++) {
+            double sum = 0;
+            for (pu_int j = 0; j < c->r0; j++)
+                sum += c->B0[i * c->r0 + j] * (double)w[j];
+            s[i] = (pu_real)sum;
+        }
+        w += c->r0 + c->d;
+        for (pu_int t = 1; t < c->T; t++, w += c->r) {
+            s += S;
+            for (pu_int i = 0; i < S; i++) {
+                double sum = 0;
+                for (pu_int at = c->F.start[i]; at < c->F.start[i + 1]; at++)
+                    sum += c->F.value[at] * (double)s[c->F.col[at] - S];
+                for (pu_int at = c->B.start[i]; at < c->B.start[i + 1]; at++)
+                    sum += c->B.value[at] * (double)w[c->B.col[at]];
+                s[i] = (pu_real)sum;
+            }
+        }
+    }
+    return PU_OK;
+}
+
+/* See pu__chain_sample. */
+PU__FN pu_status pu__chain_solve(PU__SOLVE_ARGS)
+{
+    for (pu_int j = 0; j < k; j++)
+        pu__copy(pu__col(Y, j), pu__col(X, j), op->rows);
+    return PU_OK;
+}
+
+/* What log det Gamma would be is part of what the engine delivers. */
+PU__FN pu_status pu__chain_logdet(PU__LOGDET_ARGS)
+{
+    (void)op;
+    *value = 0;
+    return PU_OK;
+}
+
+/* Likewise. */
+PU__FN pu_status pu__chain_logdet_grad(PU_UNUSED const pu_op *op, PU_UNUSED pu_real weight, PU_UNUSED pu_real *grad,
+                                       PU_UNUSED pu_real *work)
+{
+    return PU_OK;
+}
+
+/* The numbers of F, B and B0 are finite? */
+PU__FN pu_status pu__chain_check(const pu_op *op, pu_int *index)
+{
+    const pu__chain *c = pu__chain_of(op);
+    int finite = 1;
+    *index = -1;
+    for (pu_int i = 0; i < c->F.start[c->S]; i++)
+        finite &= pu__finite_double(c->F.value[i]);
+    for (pu_int i = 0; i < c->B.start[c->S]; i++)
+        finite &= pu__finite_double(c->B.value[i]);
+    for (pu_int i = 0; i < c->S * c->r0; i++)
+        finite &= pu__finite_double(c->B0[i]);
+    return finite ? PU_OK : PU_E_NONFINITE;
+}
+
+/* The operator of a chain, which is borrowed. */
+PU__FN pu_op pu__op_chain(const pu__chain *c)
+{
+    pu_int D = c ? c->T * c->S : 0;
+    pu_op op = pu__op_zero(D, D, 0, c);
+    if (D < 1)
+        return op;
+    op.params = c->r * (c->S + c->r) + c->r0 * c->r0;
+    op.form = PU_FORM_CHAIN;
+    op.noise = c->r0 + c->d + (c->T - 1) * c->r;
+    op.trusted = 2;
+    op.apply = pu__chain_apply;
+    op.apply_t = pu__chain_apply;
+    op.grad = pu__chain_grad;
+    op.sample = pu__chain_sample;
+    op.solve = pu__chain_solve;
+    op.logdet = pu__chain_logdet;
+    op.logdet_grad = pu__chain_logdet_grad;
+    op.check = pu__chain_check;
+    op.flops = (double)c->T * (double)(c->S * (c->S + c->r));
+    return op;
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>fft   transforms of any length
    ------------------------------------------------------------------------------------------------ */
 
@@ -9787,6 +9983,7 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
     case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);
     case PU_FORM_FOURIER: return pu_op_fourier((const pu_fourier *)op->data);
+    case PU_FORM_CHAIN: return pu__op_chain((const pu__chain *)op->data);
     case PU_FORM_GENERAL: break;
     }
     return *op;
@@ -9844,7 +10041,7 @@ PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names
         return PU_OK;
     if (op->form == PU_FORM_DIAGONAL)
         same = op->rows == op->cols && (op->params <= 1 || op->params == op->rows);
-    if ((int)op->form < PU_FORM_GENERAL || (int)op->form > PU_FORM_FOURIER)
+    if ((int)op->form < PU_FORM_GENERAL || (int)op->form > PU_FORM_CHAIN)
         same = 0;
     if (same && op->params > 0 && !op->data)
         return pu__refuse(report, PU_E_NULL, names->name);
@@ -11454,6 +11651,7 @@ struct pu__posterior {
     const pu__product_kind *kind, *usual; /* of the datum at hand; of a datum whose A is not formed */
     int left;                             /* what the last product has left */
     const pu_lgm *model;                  /* on the host */
+    const pu_op *map;                     /* what variances of the fit are of: Phi, or another map of the caller's */
     const pu_side *Gamma, *Phi;           /* the operators where the backend works; */
     const pu_real *psi;                   /* M, likewise */
     const pu_backend *B;
@@ -12221,6 +12419,29 @@ typedef struct {
     double amplified; /* by how much rounding of F reaches variances, where F was made here; else 0 */
 } pu__markov;
 
+/* What the engine has for a chain: arrays in its workspace. */
+typedef struct {
+    const pu__chain *chain;
+    pu_int wide;      /* r + S + 1: of a row of W */
+    double *W;        /* (r + S) x wide: see above; the last S columns but one of its last S rows hold U */
+    double *row;      /* wide */
+    double *steps;    /* T x (r + r S + r r): V^-1 g, V^-1 G, V^-1 of each step */
+    double *start;    /* (r0 + S) x (r0 + d + 1), likewise */
+    double *inverse;  /* (r0 + d)^2: of its triangle */
+    double *first;    /* r0 + d: the means of w_0 and of the diffuse states */
+    double *L;        /* S x S, a lower triangle: L'L is the covariance of the step at hand, or of that before it */
+    double *N;        /* (q + S) x S: N'N is that of the step at hand, see pu__chain_transition */
+    pu_int q;         /* r; at the start r0 + d */
+    double *square;   /* scratch: (S + 2) (S + r0 + d) */
+    double *sums;     /* params of the operator */
+    double value;     /* 1/2 |..|^2 at the mean */
+    double trace;     /* tr(A Sigma), as it comes out */
+    double largest;   /* of the shocks' means */
+    double reference; /* what the level counts from */
+    pu_real *eta;     /* M: where the gradient of eta is added up */
+    pu__value v;      /* sizes of the terms */
+} pu__chain_work;
+
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
 typedef struct {
     pu__posterior *post;
@@ -12249,6 +12470,7 @@ typedef struct {
     pu__markov *markov;
     double *kalman;  /* Kalman, per step: see pu__kalman_prepare */
     double *squares; /* Kalman: six S x S matrices */
+    pu__chain_work chain;
 } pu__direct;
 
 /* What an engine's functions are given: prepare: the number of the datum that post has loaded; solve: k columns u, the
@@ -12547,12 +12769,17 @@ PU__FN pu_status pu__dual_sigma(PU__SIGMA_ARGS)
 
 /* ---- banded ---- */
 
-/* Row m of Phi into e->row: its first column into *first. Returns its length, or -1 where the row leaves the matrix. */
+/* Row m of a map into e->row: its first column into *first. Returns its length, or -1 where the row leaves the matrix. */
+PU__INLINE pu_int pu__map_row(pu__direct *e, const pu_op *map, pu_int m, pu_int *first)
+{
+    pu_int count = map->row(map, m, first, e->row);
+    return count < 0 || count > map->band + 1 || *first < 0 || *first + count > e->post->D ? -1 : count;
+}
+
+/* Row m of Phi, likewise. */
 PU__INLINE pu_int pu__phi_row(pu__direct *e, pu_int m, pu_int *first)
 {
-    const pu_op *Phi = e->post->model->Phi;
-    pu_int count = Phi->row(Phi, m, first, e->row);
-    return count < 0 || count > Phi->band + 1 || *first < 0 || *first + count > e->post->D ? -1 : count;
+    return pu__map_row(e, e->post->model->Phi, m, first);
 }
 
 /* A into the band, its factor, log det A. */
@@ -12958,6 +13185,573 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
     return PU_OK;
 }
 
+/* ------------------------------------------------------------------------------------------------
+   >>shocks   the Kalman engine of a chain, which works with its shocks
+
+   Backward in time the engine keeps what the observations from t on say of s_t, as a least squares problem in triangular form:
+     -log p(y_t, y_{t+1}, .. | s_t) = 1/2 |U s_t - u|^2 + value + logs
+   A row of observations is rotated into U. A step back writes s_t = F s_{t-1} + B w_t, adds 1/2 |w_t|^2 and triangularises
+     [ I    0  |  0 ]        [ V  G  | g ]
+     [ U B  U F |  u ]   =>   [ 0  U' | u']     so that w_t | s_{t-1}, y ~ N(V^-1 (g - G s_{t-1}), V^-1 V'^-1).
+   What is integrated out leaves log det V. At the start the same is done with [B0 w_0 + delta] in the place of s_0: a diffuse state
+   has no row of its own in this, and no large number stands for what is not known. Rotations leave zeros alone, so that
+   the cost follows the zeros of F and B. Forward in time the means and covariances follow, sums without a difference:
+     s_t = M s_{t-1} + B V^-1 g + B V^-1 N(0, I),   M = F - B V^-1 G
+   The gradient is that of the shocks' density, E of the posterior (Fisher's identity): d/dK = I - E w w', d/dDelta = -E w s'.
+   ------------------------------------------------------------------------------------------------ */
+
+/* Rotates the rows x and y, entries first .. last - 1, so that y[at] becomes zero. */
+PU__INLINE void pu__givens(pu_int first, pu_int last, pu_int at, double *PU__RESTRICT x, double *PU__RESTRICT y)
+{
+    double a = x[at], b = y[at], square = a * a + b * b, root, c, s;
+    root = square > 1e-280 && square < 1e280 ? sqrt(square) : hypot(a, b);
+    c = a / root;
+    s = b / root;
+    for (pu_int i = first; i < last; i++) {
+        double old = x[i];
+        x[i] = c * old + s * y[i];
+        y[i] = c * y[i] - s * old;
+    }
+    x[at] = root;
+    y[at] = 0;
+}
+
+/* Makes the first `cols` columns of W (rows x wide) triangular. Rows below are taken from the last one on, so that a triangle
+   that is there already stays one. */
+PU__FN void pu__triangular(pu_int rows, pu_int cols, pu_int wide, double *W)
+{
+    for (pu_int j = 0; j < cols; j++)
+        for (pu_int i = rows - 1; i > j; i--)
+            if (W[i * wide + j] != 0)
+                pu__givens(j, wide, j, W + j * wide, W + i * wide);
+}
+
+/* X = V^-1 for the upper triangle V in the first n columns of W. */
+PU__FN void pu__invert_upper(pu_int n, pu_int wide, const double *W, double *X)
+{
+    memset(X, 0, (size_t)(n * n) * sizeof *X);
+    for (pu_int i = n - 1; i >= 0; i--) {
+        const double *row = W + i * wide;
+        double *x = X + i * n;
+        for (pu_int k = i + 1; k < n; k++)
+            for (pu_int j = k; j < n; j++)
+                x[j] -= row[k] * X[k * n + j];
+        x[i] = 1;
+        for (pu_int j = i; j < n; j++)
+            x[j] /= row[i];
+    }
+}
+
+/* The observed row number `place` if it is of step t: its entries into h, *count of them, from state *first on. Returns the row
+   of Phi; -1 when it is of another step, or there is none; -2 when it is not of one step. */
+PU__FN pu_int pu__chain_row(pu__direct *e, pu_int t, pu_int place, double *h, pu_int *first, pu_int *count)
+{
+    const pu__posterior *p = e->post;
+    pu_int S = e->chain.chain->S, row, at = 0;
+    if (place < 0 || place >= p->observed)
+        return -1;
+    row = p->list[place];
+    *count = pu__phi_row(e, row, &at);
+    if (*count < 1 || at / S != (at + *count - 1) / S)
+        return -2;
+    if (at / S != t)
+        return -1;
+    *first = at % S;
+    for (pu_int j = 0; j < *count; j++)
+        h[j] = (double)e->row[j];
+    return row;
+}
+
+/* Log of the product of the first n pivots of W, which are positive or were never touched: added to logs. The largest ratio
+   of a column to its pivot goes to kappa. */
+PU__FN void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const double *W, pu__logs *logs)
+{
+    for (pu_int j = 0; j < n; j++) {
+        double square = 0, pivot = fabs(W[j * (wide + 1)]);
+        for (pu_int i = 0; i <= j; i++)
+            square += W[i * wide + j] * W[i * wide + j];
+        e->kappa = pu__max(e->kappa, sqrt(square) / pivot);
+        pu__logs_add(logs, pivot);
+    }
+}
+
+/* Step t's shocks out of W: see above. What the way forward needs of them is kept. */
+PU__FN void pu__chain_back(pu__direct *e, pu_int t, pu__logs *logs)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    pu_int S = k->S, r = k->r, wide = c->wide;
+    double *g = c->steps + t * (r + r * S + r * r), *G = g + r, *Vi = G + r * S;
+    /* [U B | U F | u], row by row */
+    for (pu_int i = 0; i < S; i++) {
+        double *to = c->W + (r + i) * wide;
+        memset(c->row, 0, (size_t)(r + S) * sizeof *to);
+        for (pu_int j = i; j < S; j++) {
+            double u = to[r + j];
+            if (u == 0)
+                continue;
+            for (pu_int at = k->B.start[j]; at < k->B.start[j + 1]; at++)
+                c->row[k->B.col[at]] += u * k->B.value[at];
+            for (pu_int at = k->F.start[j]; at < k->F.start[j + 1]; at++)
+                c->row[r + k->F.col[at]] += u * k->F.value[at];
+        }
+        memcpy(to, c->row, (size_t)(r + S) * sizeof *to);
+    }
+    memset(c->W, 0, (size_t)(r * wide) * sizeof *c->W);
+    for (pu_int j = 0; j < r; j++)
+        c->W[j * (wide + 1)] = 1;
+    pu__triangular(r + S, r + S, wide, c->W);
+    pu__chain_pivots(e, r, wide, c->W, logs);
+    pu__invert_upper(r, wide, c->W, Vi);
+    for (pu_int i = 0; i < r; i++) {
+        g[i] = 0;
+        memset(G + i * S, 0, (size_t)S * sizeof *G);
+        for (pu_int l = i; l < r; l++) {
+            const double *row = c->W + l * wide + r;
+            double v = Vi[i * r + l];
+            for (pu_int j = 0; j < S; j++)
+                G[i * S + j] += v * row[j];
+            g[i] += v * row[S];
+        }
+    }
+}
+
+/* e of the observed row number `place`, from the reference on. */
+PU__FN double pu__chain_e(const pu__direct *e, pu_int place, const pu_real *h, pu_int first, pu_int count)
+{
+    const pu__chain_work *c = &e->chain;
+    pu_int level = c->chain->level - first;
+    double y = (double)e->post->now.e[pu__place(e->post, place)];
+    return level >= 0 && level < count ? y - c->reference * (double)h[level] : y;
+}
+
+/* The observed rows of step t into U, from the seen-th on backward. */
+PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int n, pu_report *report)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__posterior *p = e->post;
+    pu_int S = c->chain->S, r = c->chain->r, wide = c->wide, first = 0, count = 0;
+    for (;; --*seen) {
+        double *y = c->row, root;
+        pu_int row;
+        memset(y, 0, (size_t)(S + 1) * sizeof *y);
+        row = pu__chain_row(e, t, *seen - 1, c->square, &first, &count);
+        if (row == -2)
+            return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, -1);
+        if (row < 0)
+            return PU_OK;
+        root = sqrt((double)p->model->psi[row]);
+        for (pu_int j = 0; j < count; j++)
+            y[first + j] = root * c->square[j];
+        y[S] = root * pu__chain_e(e, *seen - 1, e->row, first, count);
+        for (pu_int j = 0; j < S; j++)
+            if (y[j] != 0)
+                pu__givens(j, S + 1, j, c->W + (r + j) * wide + r, y);
+        c->value += y[S] * y[S] / 2;
+    }
+}
+
+/* The start: shocks w_0 and diffuse states out of U. A state that the data do not identify is named. */
+PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_report *report)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    pu_int S = k->S, r0 = k->r0, cols = r0 + k->d, wide = cols + 1;
+    memset(c->start, 0, (size_t)((r0 + S) * wide) * sizeof *c->start);
+    for (pu_int i = 0; i < r0; i++)
+        c->start[i * (wide + 1)] = 1;
+    for (pu_int i = 0; i < S; i++) {
+        const double *U = c->W + (k->r + i) * c->wide + k->r;
+        double *to = c->start + (r0 + i) * wide;
+        for (pu_int l = i; l < S; l++)
+            for (pu_int j = 0; j < r0; j++)
+                to[j] += U[l] * k->B0[l * r0 + j];
+        for (pu_int j = 0; j < k->d; j++)
+            to[r0 + j] = k->diffuse[j] >= i ? U[k->diffuse[j]] : 0;
+        to[cols] = U[S];
+    }
+    pu__triangular(r0 + S, cols, wide, c->start);
+    for (pu_int j = 0; j < cols; j++) {
+        double square = 0, pivot = fabs(c->start[j * (wide + 1)]);
+        for (pu_int i = 0; i <= j; i++)
+            square += c->start[i * wide + j] * c->start[i * wide + j];
+        if (!(pivot > 100 * DBL_EPSILON * (double)(cols + 1) * sqrt(square)))
+            return pu__fail(report, square >= 0 ? PU_E_NOT_DEFINITE : PU_NONFINITE,
+                            "A (diffuse start: the data do not identify this state)", n, j < r0 ? -1 : k->diffuse[j - r0]);
+    }
+    pu__chain_pivots(e, cols, wide, c->start, logs);
+    for (pu_int i = cols; i < r0 + S; i++)
+        c->value += c->start[i * wide + cols] * c->start[i * wide + cols] / 2;
+    pu__invert_upper(cols, wide, c->start, c->inverse);
+    return PU_OK;
+}
+
+/* s += B0 w_0 + delta, x = [w_0 | delta]. */
+PU__FN void pu__chain_start(const pu__chain *k, const double *x, double *s)
+{
+    for (pu_int i = 0; i < k->S; i++)
+        s[i] += pu__ssm_dot(k->r0, k->B0 + i * k->r0, x);
+    for (pu_int j = 0; j < k->d; j++)
+        s[k->diffuse[j]] += x[k->r0 + j];
+}
+
+/* Mean of s_0, N, and the terms of its shocks. */
+PU__FN void pu__chain_first(pu__direct *e)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    pu_int S = k->S, r0 = k->r0, cols = r0 + k->d, wide = cols + 1;
+    double *mean = e->column, *K0 = c->sums + k->r * (S + k->r), *x = c->first;
+    const double *V = c->inverse;
+    for (pu_int i = 0; i < cols; i++) {
+        x[i] = 0;
+        for (pu_int j = i; j < cols; j++)
+            x[i] += V[i * cols + j] * c->start[j * wide + cols];
+        if (i < r0)
+            c->largest = pu__max(c->largest, fabs(x[i]));
+    }
+    /* N = [([B0 X] V^-1)'; 0] */
+    c->q = cols;
+    memset(c->N, 0, (size_t)((cols + S) * S) * sizeof *c->N);
+    memset(mean, 0, (size_t)S * sizeof *mean);
+    pu__chain_start(k, x, mean);
+    for (pu_int i = 0; i < S; i++)
+        for (pu_int j = 0; j < r0; j++) {
+            double b = k->B0[i * r0 + j];
+            for (pu_int l = j; b != 0 && l < cols; l++)
+                c->N[l * S + i] += b * V[j * cols + l];
+        }
+    for (pu_int j = 0; j < k->d; j++) {
+        pu_int i = k->diffuse[j];
+        for (pu_int l = r0 + j; l < cols; l++)
+            c->N[l * S + i] += V[(r0 + j) * cols + l];
+    }
+    for (pu_int i = 0; i < r0; i++)
+        for (pu_int j = 0; j < r0; j++) {
+            double covariance = pu__ssm_dot(cols, V + i * cols, V + j * cols);
+            K0[i * r0 + j] += (i == j) - x[i] * x[j] - covariance;
+            if (i == j)
+                c->trace += covariance;
+        }
+}
+
+/* The mean of s_t from that of s_{t-1}; w: that of its shocks. */
+PU__FN void pu__chain_mean(pu__direct *e, pu_int t, double *w)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    pu_int S = k->S, r = k->r;
+    const double *g = c->steps + t * (r + r * S + r * r), *G = g + r;
+    const double *before = e->column + (t - 1) * S;
+    double *mean = e->column + t * S;
+    for (pu_int i = 0; i < r; i++) {
+        w[i] = g[i] - pu__ssm_dot(S, G + i * S, before);
+        c->largest = pu__max(c->largest, fabs(w[i]));
+    }
+    memset(mean, 0, (size_t)S * sizeof *mean);
+    pu__sparse_add(&k->F, S, before, mean);
+    pu__sparse_add(&k->B, S, w, mean);
+}
+
+/* N = [(B V^-1)'; L M'] of a step, M = F - B V^-1 G and L the factor for s_{t-1}: N'N is the covariance of s_t. States without
+   shocks have the few entries of F in their column of M'. */
+PU__FN void pu__chain_transition(pu__chain_work *c, const double *G, const double *Vi)
+{
+    const pu__chain *k = c->chain;
+    pu_int S = k->S, r = k->r;
+    double *m = c->row, *N = c->N + r * S; /* a row of M; L M' */
+    c->q = r;
+    memset(c->N, 0, (size_t)((r + S) * S) * sizeof *c->N);
+    for (pu_int i = 0; i < S; i++) {
+        int shocked = k->B.start[i + 1] > k->B.start[i];
+        memset(m, 0, (size_t)S * sizeof *m);
+        for (pu_int at = k->F.start[i]; at < k->F.start[i + 1]; at++) {
+            pu_int col = k->F.col[at];
+            m[col] += k->F.value[at];
+            for (pu_int l = col; !shocked && l < S; l++)
+                N[l * S + i] += k->F.value[at] * c->L[l * S + col];
+        }
+        for (pu_int at = k->B.start[i]; at < k->B.start[i + 1]; at++) {
+            pu_int l = k->B.col[at];
+            double b = k->B.value[at];
+            for (pu_int j = 0; j < S; j++)
+                m[j] -= b * G[l * S + j];
+            for (pu_int j = l; j < r; j++)
+                c->N[j * S + i] += b * Vi[l * r + j];
+        }
+        for (pu_int l = 0; shocked && l < S; l++)
+            N[l * S + i] = pu__ssm_dot(l + 1, c->L + l * S, m);
+    }
+}
+
+/* The terms of step t's shocks, whose mean is w, while Sigma = L'L is the covariance of s_{t-1}:
+     E w s' = w s' - G Sigma,   E w w' = w w' + G Sigma G' + V^-1 V'^-1 */
+PU__FN void pu__chain_shocks(pu__direct *e, pu_int t, const double *w)
+{
+    pu__chain_work *c = &e->chain;
+    pu_int S = c->chain->S, r = c->chain->r;
+    const double *G = c->steps + t * (r + r * S + r * r) + r, *Vi = G + r * S;
+    const double *before = e->column + (t - 1) * S;
+    double *Delta = c->sums, *K = Delta + r * S, *GL = c->square; /* G L' */
+    for (pu_int i = 0; i < r; i++) {
+        double *to = GL + i * S, *delta = Delta + i * S;
+        for (pu_int j = 0; j < S; j++) {
+            const double *row = c->L + j * S;
+            to[j] = pu__ssm_dot(j + 1, G + i * S, row);
+            for (pu_int l = 0; l <= j; l++)
+                delta[l] += to[j] * row[l];
+        }
+        for (pu_int j = 0; j < S; j++)
+            delta[j] -= w[i] * before[j];
+        for (pu_int j = 0; j <= i; j++) {
+            double covariance = pu__ssm_dot(S, to, GL + j * S) + pu__ssm_dot(r - i, Vi + i * r + i, Vi + j * r + i);
+            K[i * r + j] += (i == j) - w[i] * w[j] - covariance;
+            if (i == j)
+                c->trace += covariance;
+            else
+                K[j * r + i] = K[i * r + j];
+        }
+    }
+}
+
+/* L, from the factor for s_{t-1} to that for s_t: the triangle that N becomes by rotations, the last column first. A column
+   that is another one of the triangle before, shifted, takes one. */
+PU__FN void pu__chain_spread(pu__chain_work *c)
+{
+    pu_int S = c->chain->S, rows = c->q + S;
+    for (pu_int j = S - 1; j >= 0; j--) {
+        double *pivot = c->N + (c->q + j) * S;
+        for (pu_int i = 0; i < rows - S + j; i++) {
+            double *row = c->N + i * S;
+            if (row[j] != 0)
+                pu__givens(0, j + 1, j, pivot, row);
+        }
+    }
+    memcpy(c->L, c->N + c->q * S, (size_t)(S * S) * sizeof *c->L);
+}
+
+/* h'Sigma_t h for a row h of Phi, n entries from state `first` on, and its part Sigma_t h into z unless that is NULL. As the square of
+   N h: Sigma_t itself may have entries far larger than it, and would have lost their difference. */
+PU__FN double pu__chain_seen(pu__chain_work *c, const pu_real *h, pu_int first, pu_int n, double *z)
+{
+    pu_int S = c->chain->S;
+    double square = 0;
+    for (pu_int i = 0; z && i < n; i++)
+        z[i] = 0;
+    for (pu_int l = 0; l < c->q + S; l++) {
+        const double *row = c->N + l * S + first;
+        double sum = 0;
+        for (pu_int i = 0; i < n; i++)
+            sum += row[i] * (double)h[i];
+        square += sum * sum;
+        for (pu_int i = 0; z && i < n; i++)
+            z[i] += row[i] * sum;
+    }
+    return square;
+}
+
+/* A row of Phi, psi and left = e - phi's of it: what of the likelihood and its gradients they are the differences of. */
+PU__FN void pu__chain_sizes(pu__value *v, double psi, double e, double there)
+{
+    double off = fabs(e - there), terms = fabs(e) + fabs(there), root = sqrt(psi);
+    v->data = pu__max(v->data, psi * e * e);
+    v->eta = pu__max(v->eta, psi * off);
+    v->terms = pu__max(v->terms, psi * terms);
+    v->weight = pu__max(v->weight, psi);
+    v->seen = pu__max(v->seen, psi * off);
+    v->spread = pu__max(v->spread, root * terms);
+    v->pull = pu__max(v->pull, psi * off * fabs(there));
+    v->rounding += psi * terms * (off + DBL_EPSILON * terms);
+}
+
+/* The terms of an observed row m of Phi: with left = e - phi's and the square phi'Sigma phi,
+     psi: (left^2 + square - 1/psi)/2   eta: -psi left   phi: psi (Sigma phi - left s) */
+PU__FN pu_status pu__chain_row_terms(pu__direct *e, pu_int row, pu_int at, pu_int count, double left, double square,
+                                     double *z, pu_real *lane)
+{
+    pu__posterior *p = e->post;
+    const pu__slots *s = &p->slots;
+    const pu_op *Phi = p->model->Phi;
+    double psi = (double)p->model->psi[row];
+    lane[s->psi + row] += (pu_real)((left * left + square - 1 / psi) / 2);
+    e->chain.eta[row] -= (pu_real)(psi * left);
+    if (!z)
+        return PU_OK;
+    for (pu_int i = 0; i < count; i++) {
+        double x = e->column[at + i] + ((at + i) % e->chain.chain->S == e->chain.chain->level ? e->chain.reference : 0);
+        z[i] = psi * (z[i] - left * x);
+    }
+    return pu__note_failure(p, Phi->row_grad(Phi, row, z, lane + s->Phi), "Phi.row_grad");
+}
+
+/* What the rows of Phi see of step t: their terms of the gradient (lane may be NULL), and fit = phi_m'Sigma phi_m of every row,
+   observed or not (may be NULL). *row, *seen: the next row, the next observed one. */
+PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *seen, pu_real *lane, pu_real *fit)
+{
+    const pu__posterior *p = e->post;
+    pu__chain_work *c = &e->chain;
+    pu_int S = c->chain->S;
+    for (; *row < p->M; ++*row) {
+        pu_int at = 0, count = pu__phi_row(e, *row, &at);
+        int observed = *seen < p->observed && p->list[*seen] == *row;
+        double psi = (double)p->model->psi[*row], square = 0, there = 0, y;
+        double *z = lane && p->slots.want_Phi ? c->row : NULL;
+        if (count < 1 || at % S + count > S)
+            return PU_E_UNSUPPORTED;
+        if (at / S != t)
+            return PU_OK;
+        if (fit) {
+            pu_int there_at = 0, entries = pu__map_row(e, p->map, *row, &there_at);
+            if (entries < 1 || there_at / S != t || there_at % S + entries > S)
+                return PU_E_UNSUPPORTED;
+            fit[*row] = (pu_real)pu__chain_seen(c, e->row, there_at % S, entries, NULL);
+            (void)pu__phi_row(e, *row, &at);
+        }
+        if (observed && lane)
+            square = pu__chain_seen(c, e->row, at % S, count, z);
+        if (!observed)
+            continue;
+        for (pu_int i = 0; i < count; i++)
+            there += (double)e->row[i] * e->column[at + i];
+        y = pu__chain_e(e, *seen, e->row, at % S, count);
+        ++*seen;
+        c->trace += psi * square;
+        pu__chain_sizes(&c->v, psi, y, there);
+        if (lane && pu__chain_row_terms(e, *row, at, count, y - there, square, z, lane))
+            return PU_E_OPERATOR;
+    }
+    return PU_OK;
+}
+
+/* Backward: all observations into U, value, log det, then the mean forward; see above. */
+PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    pu__logs logs = {0, 1};
+    pu_int seen = e->post->observed;
+    double sum = 0;
+    memset(c->W, 0, (size_t)((k->r + k->S) * c->wide) * sizeof *c->W);
+    c->value = 0;
+    e->kappa = 1;
+    /* the level counts from the mean of y on: no digits for what it has in common */
+    for (pu_int i = 0; i < seen; i++)
+        sum += (double)e->post->now.e[pu__place(e->post, i)];
+    c->reference = k->level >= 0 && seen > 0 ? sum / (double)seen : 0;
+    for (pu_int t = k->T - 1; t >= 0; t--) {
+        if (pu__chain_absorb(e, t, &seen, n, report))
+            return report->status;
+        if (t > 0)
+            pu__chain_back(e, t, &logs);
+    }
+    if (seen > 0)
+        return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, -1);
+    if (pu__chain_begin(e, &logs, n, report))
+        return report->status;
+    e->logdet = 2 * (logs.sum + log(logs.product));
+    if (!pu__finite_double(e->logdet) || !pu__finite_double(c->value))
+        return pu__fail(report, PU_NONFINITE, "A", n, -1);
+    return PU_OK;
+}
+
+/* The variance of state i, from the factor. */
+PU__FN double pu__chain_variance(const pu__chain_work *c, pu_int i)
+{
+    pu_int S = c->chain->S;
+    double sum = 0;
+    for (pu_int l = i; l < S; l++)
+        sum += c->L[l * S + i] * c->L[l * S + i];
+    return sum;
+}
+
+/* Forward: mean, and where `spread` covariances with what is made of them. variance (D), fit (M), lane may be NULL. */
+PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance, pu_real *fit, pu_real *lane)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    pu_int S = k->S, row = 0, seen = 0;
+    pu_status status;
+    memset(c->sums, 0, (size_t)e->post->model->Gamma->params * sizeof *c->sums);
+    c->trace = 0;
+    c->largest = 0;
+    memset(&c->v, 0, sizeof c->v);
+    for (pu_int t = 0; t < k->T; t++) {
+        if (t == 0)
+            pu__chain_first(e);
+        else
+            pu__chain_mean(e, t, c->row);
+        if (t > 0 && spread) {
+            const double *G = c->steps + t * (k->r + k->r * S + k->r * k->r) + k->r;
+            pu__chain_shocks(e, t, c->row);
+            pu__chain_transition(c, G, G + k->r * S);
+        }
+        status = pu__chain_rows(e, t, &row, &seen, lane, fit);
+        if (status)
+            return status;
+        if (spread)
+            pu__chain_spread(c);
+        for (pu_int i = 0; variance && i < S; i++)
+            variance[t * S + i] = (pu_real)pu__chain_variance(c, i);
+    }
+    if (lane && e->post->slots.want_Gamma)
+        pu__ssm_add(e->post->model->Gamma->params, c->sums, lane);
+    return PU_OK;
+}
+
+/* A draw of z - mu given the data, D entries, from normals: s_t = F s_{t-1} + B (V^-1 N(0, I) - V^-1 G s_{t-1}). */
+PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
+    double *s = c->square, *before = s + S, *w = c->row;
+    for (pu_int t = 0; t < k->T; t++) {
+        pu_int n = t > 0 ? r : cols;
+        const double *G = c->steps + t * (r + r * S + r * r) + r, *V = t > 0 ? G + r * S : c->inverse;
+        memcpy(before, s, (size_t)S * sizeof *s);
+        memset(s, 0, (size_t)S * sizeof *s);
+        for (pu_int i = 0; i < n; i++) {
+            w[i] = t > 0 ? -pu__ssm_dot(S, G + i * S, before) : 0;
+            for (pu_int j = i; j < n; j++)
+                w[i] += V[i * n + j] * (double)normals[j];
+        }
+        if (t > 0) {
+            pu__sparse_add(&k->F, S, before, s);
+            pu__sparse_add(&k->B, S, w, s);
+        } else
+            pu__chain_start(k, w, s);
+        for (pu_int i = 0; i < S; i++)
+            z[t * S + i] = (pu_real)s[i];
+        normals += n;
+    }
+}
+
+/* Memory for that. */
+PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *k = pu__chain_of(e->post->model->Gamma);
+    pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
+    c->chain = k;
+    c->wide = r + S + 1;
+    c->W = pu__doubles(arena, r + S, c->wide);
+    c->row = pu__doubles(arena, c->wide + cols, 1);
+    c->steps = pu__doubles(arena, k->T, r + r * S + r * r);
+    c->start = pu__doubles(arena, k->r0 + S, cols + 1);
+    c->inverse = pu__doubles(arena, cols, cols);
+    c->first = pu__doubles(arena, cols, 1);
+    c->L = pu__doubles(arena, S, S);
+    c->N = pu__doubles(arena, S + pu__most(r, cols), S);
+    c->square = pu__doubles(arena, S + 2, S + cols);
+    c->sums = pu__doubles(arena, e->post->model->Gamma->params, 1);
+    e->row = pu__reals(arena, S, 1);
+    e->column = pu__doubles(arena, k->T, S);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>engines   what the direct engines have in common: diagonals of Sigma, which of them serves a model, their memory
+   ------------------------------------------------------------------------------------------------ */
+
 /* ---- diagonals of Sigma and of Phi Sigma Phi', for >>predict ---- */
 
 /* variance (D) and fit (M), where not NULL, += the diagonals of S and Phi S Phi', S = sum_j weight_j x_j x_j' for the
@@ -12965,7 +13759,7 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
 PU__FN pu_status pu__spread(pu__direct *e, pu_int k, pu_block X, pu_real *variance, pu_real *fit)
 {
     pu__posterior *p = e->post;
-    const pu_op *Phi = p->model->Phi;
+    const pu_op *Phi = p->map;
     const pu_backend *B = p->B;
     if (variance)
         B->row_dot(B->user, p->D, k, NULL, e->weight, X, X, 0, NULL, variance);
@@ -13016,7 +13810,7 @@ PU__FN pu_status pu__band_spread(PU__SPREAD_ARGS)
     for (pu_int i = 0; variance && i < p->D; i++)
         variance[i] = (pu_real)e->Z[i * wide];
     for (pu_int m = 0; fit && m < p->M; m++) {
-        pu_int at = 0, count = pu__phi_row(e, m, &at);
+        pu_int at = 0, count = pu__map_row(e, p->map, m, &at);
         double sum = 0, size = 0;
         if (k && at % k->block + count > k->block)
             return PU_E_UNSUPPORTED;
@@ -13052,11 +13846,15 @@ static const pu__engine_functions pu__engines[PU_ENGINES] = {
     {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread},
     {pu__kalman_prepare, pu__banded_solve, pu__band_terms, pu__band_spread}};
 
+static const char pu__no_precision[] = "Gamma (a structural model has no precision: take PU_KALMAN, or leave the engine open)";
+
 /* What a direct engine lacks to serve this model and these gradients, or NULL. */
 PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_gradient_result *out)
 {
     const pu_op *G = model->Gamma, *P = model->Phi;
     pu__markov k;
+    if (G->form == PU_FORM_CHAIN)
+        return engine < PU_ENGINE_AUTO && engine != PU_KALMAN ? pu__no_precision : NULL;
     if (engine == PU_DUAL && !G->solve)
         return "Gamma.solve (or take another engine)";
     if (engine != PU_BANDED && engine != PU_KALMAN)
@@ -13088,6 +13886,10 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
         e->Y = pu__reals(arena, most, pu__most(most, PU__SPAN));
     }
     e->diag = pu__reals(arena, D, 1);
+    if (e->post->model->Gamma->form == PU_FORM_CHAIN) {
+        pu__chain_layout(e, arena);
+        return;
+    }
     if (served[PU_BANDED] || served[PU_KALMAN]) {
         e->row = pu__reals(arena, band, 1);
         e->band = pu__doubles(arena, D, band);
@@ -13208,6 +14010,7 @@ typedef struct {
 
     /* Wanted by the caller: diagonals for >>predict, draws; room for reals x times, and so many doubles, of his own. */
     int want_variance, want_fit, want_draws;
+    const pu_op *map; /* NULL: Phi */
     pu_int reals, times, doubles;
 
     /* Memory, from here on: see pu__job_layout. */
@@ -13279,6 +14082,15 @@ PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
     return *form ? formed : each;
 }
 
+/* Predicted nanoseconds for a chain: rotations backward, and forward the factor of the covariance. */
+PU__FN double pu__chain_cost(const pu__chain *c, int grad)
+{
+    double S = (double)c->S, r = (double)c->r, T = (double)c->T;
+    double back = 60 + 25 * (S + r) + 1.2 * (S + r) * (S + r) + r * S;
+    double ahead = 60 + S * S * (S + r) + r * S * (S + r);
+    return T * (back + (grad ? ahead : 0));
+}
+
 /* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long
    loops, and what each vector, row and column costs besides. The constants are a fit to measurements on one machine
    (docs/design.md, "the planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both
@@ -13321,6 +14133,10 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
                (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) +
                seen * PU__NS * (gamma + (plain ? 0 : 2 * flops));
     case PU_BANDED: return D * (20 + 2 * band * band * (1 + grad));
+    case PU_KALMAN:
+        if (job->Gamma->form == PU_FORM_CHAIN)
+            return pu__chain_cost(pu__chain_of(job->Gamma), grad > 0);
+        return 1e300;
     /* Kalman is never cheaper than banded, which can do whatever it can: auto takes it where rounding is too large */
     default: return 1e300;
     }
@@ -13333,6 +14149,8 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
     pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
     if (job->engine != PU_ENGINE_AUTO)
         return job->engine;
+    if (job->Gamma->form == PU_FORM_CHAIN)
+        return PU_KALMAN;
     for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
         /* with D observations or more the dual matrix has an eigenvalue 1 for each beyond D, however large the others */
         if (e == PU_DUAL && observed >= job->D)
@@ -13393,7 +14211,7 @@ PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
         if (job->engine == PU_ENGINE_AUTO && count < job->D && job->D <= PU__STAND_IN)
             job->most[PU_DUAL] = pu__most(job->most[PU_DUAL], count);
         /* Kalman has no price of its own; the order of magnitude is the band's */
-        job->ns += pu__cost(job, engine == PU_KALMAN ? PU_BANDED : engine, count);
+        job->ns += pu__cost(job, engine == PU_KALMAN && job->Gamma->form != PU_FORM_CHAIN ? PU_BANDED : engine, count);
         job->ragged |= count != job->counts[0];
     }
     pu__reserve(job);
@@ -13429,6 +14247,10 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
             pu__put(&t, job->o->engine == PU_ENGINE_AUTO ? " (auto is for engines of the host)" : ", as asked");
             continue;
         }
+        if (job->Gamma->form == PU_FORM_CHAIN) {
+            pu__put(&t, ", which alone serves structural models");
+            continue;
+        }
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
             pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
@@ -13462,6 +14284,7 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     pu__direct *e = &w->direct;
     memset(w, 0, sizeof *w);
     p->model = job->model;
+    p->map = job->map ? job->map : job->model->Phi;
     p->Gamma = job->side;
     p->Phi = job->side + 1;
     p->psi = job->device ? job->device_psi : job->model->psi;
@@ -13621,7 +14444,7 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
     /* Rao-Blackwell needs diag(A), and a way to add a diagonal to Gamma's gradient */
     int blackwell = o->rao_blackwell && iterative && job->out->Gamma;
     int shared_m = pcg && o->solve.precond && o->solve.precond_stride == PU_ZERO;
-    const char *sample = pu__missing(job, PU_ITERATIVE);
+    const char *sample = iterative ? pu__missing(job, PU_ITERATIVE) : NULL;
     const char *lacks = pu__missing(job, job->engine);
     if (job->slots.want_Gamma && !G->grad)
         lacks = "Gamma.grad (or leave results.Gamma NULL)";
@@ -13882,6 +14705,8 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
     job->N = data->n;
     job->kind = o->kind;
     job->engine = pu__engine_asked(o, out);
+    if (job->Gamma->form == PU_FORM_CHAIN && o->engine == PU_ENGINE_DEFAULT)
+        job->engine = PU_ENGINE_AUTO;
     /* PU_EXACT has no iterative engine */
     if (exact && job->engine == PU_ITERATIVE)
         job->engine = PU_DENSE;
@@ -13899,7 +14724,7 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
         return pu__refuse(report, PU_E_UNSUPPORTED, "model.eta_count (its gradient on a device: leave out options.backend)");
     job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->K = o->samples ? o->samples : 10;
-    if (exact && !job->want_draws)
+    if ((exact || job->Gamma->form == PU_FORM_CHAIN) && !job->want_draws)
         job->K = 0;
     job->cols = job->K + 1;
     job->m_stride = stride ? stride : job->D;
@@ -14929,6 +15754,56 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
     return PU_OK;
 }
 
+/* The same for a chain, all of it by its engine. */
+PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
+{
+    pu__direct *e = &w->direct;
+    pu__chain_work *c = &e->chain;
+    pu__staged_column *column = job->columns + n * job->cols;
+    pu_int D = job->D, S = c->chain->S;
+    int spread = job->any_grad || job->variance || job->fit;
+    pu__mean_error mean = PU__ZERO;
+    double dof = (double)job->Gamma->noise, size, relative;
+    pu_status status;
+    c->eta = job->etas > 1 ? job->eta_grad + n * job->M : lane + job->slots.eta;
+    if (pu__chain_filter(e, n, report))
+        return report->status;
+    status = pu__chain_forward(e, spread, job->variance ? job->variance + n * D : NULL,
+                               job->fit ? job->fit + n * job->M : NULL, job->any_grad ? lane : NULL);
+    if (status == PU_E_UNSUPPORTED)
+        return pu__fail(report, status, "Phi.row (Kalman: one time step per row)", n, -1);
+    if (status)
+        return status;
+    job->logdet[n] = e->logdet;
+    job->served_by[n] = PU_KALMAN;
+    for (pu_int j = 0; j < job->cols; j++)
+        (void)pu__direct_record(job, n, n * job->cols + j);
+    column->value = c->value - w->post.log_psi / 2;
+    /* Rounding: rotations are stable, so that in units of standard deviations the mean is off by eps times the largest row, e
+       in units of the noise, and times the shocks enlarged by the ratio of a column to its pivot. */
+    mean.error = DBL_EPSILON * (c->v.spread + e->kappa * (1 + c->largest));
+    mean.size = c->largest;
+    size = fabs(column->value) + fabs(e->logdet) / 2 + (double)w->post.observed + 1;
+    column->nll_rounding = DBL_EPSILON * (c->v.rounding + fabs(w->post.log_psi) + e->kappa + dof + fabs(e->logdet)) +
+                           dof * mean.error * mean.error / 2;
+    relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa);
+    if (job->any_grad)
+        relative = pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
+    column->rounding.relative = pu__max(relative, column->nll_rounding / size);
+    pu__gradient_losses(job, w, &c->v, &mean, DBL_EPSILON, &column->rounding);
+    column->eta_size = c->v.eta;
+    for (pu_int t = 0; c->chain->level >= 0 && t < c->chain->T; t++)
+        e->column[t * S + c->chain->level] += c->reference;
+    for (pu_int i = 0; job->stage.x && i < D; i++)
+        job->stage.x[n * job->cols * D + i] = (pu_real)e->column[i];
+    for (pu_int j = 1; job->want_draws && j < job->cols; j++) {
+        const pu_options *o = job->o;
+        pu_normals(o->seed, *w->post.now.id, (uint32_t)(j - 1), o->step, PU__STREAM_PRIOR, 0, job->Gamma->noise, w->eps.at);
+        pu__chain_draw(e, w->eps.at, job->stage.x + (n * job->cols + j) * D);
+    }
+    return PU_OK;
+}
+
 /* ---- lanes ---- */
 
 /* Ragged data to lanes, so that these cost about the same: the largest first, each to the lane that has least. Largest
@@ -14985,7 +15860,9 @@ PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int n, pu_in
     }
     if (w->engine == PU_ITERATIVE)
         return pu__iterative_block(job, w, n, first, grad, report);
-    return first ? PU_OK : pu__direct_datum(job, w, n, grad, report);
+    if (first > 0)
+        return PU_OK;
+    return (job->Gamma->form == PU_FORM_CHAIN ? pu__chain_datum : pu__direct_datum)(job, w, n, grad, report);
 }
 
 /* All items of one lane, in order; on a device there is one lane, and an item has the columns of a batch of data. The
@@ -16318,6 +17195,7 @@ typedef struct {
     pu_int each;     /* of them per datum: D, or M */
     pu_real *spread; /* N x each: the variances */
     pu_real any;     /* its address stands for an array that is never written */
+    pu_op map;       /* another map than Phi, where there is one */
 } pu__moments;
 
 /* Datum n's variances from its probes; for z with the conditional variance 1/A_jj taken out of what chance decides:
@@ -16375,7 +17253,7 @@ PU__FN pu_status pu__moments_prior(const pu__moments *moments, pu_report *report
         pu__clear(size, k, unit, 0);
         for (pu_int j = 0; j < k; j++)
             pu__col(unit, j)[first + j] = 1;
-        if (!moments->latent && job->Phi->apply_t(job->Phi, k, unit, x, 0, w->post.work))
+        if (!moments->latent && w->post.map->apply_t(w->post.map, k, unit, x, 0, w->post.work))
             return pu__operator_failed(report, "Phi.apply_t", -1);
         if (job->Gamma->solve(job->Gamma, k, x, q, w->post.work))
             return pu__operator_failed(report, "Gamma.solve", -1);
@@ -16398,12 +17276,16 @@ PU__FN pu_status pu__moments_mean(const pu__moments *w, pu_int n, pu_report *rep
     pu_int M = job->M;
     pu_block x = pu__rows(job->stage.x + n * job->cols * job->D, job->D);
     pu_block y = pu__rows(job->own_reals + n * M, M);
-    if (job->Phi->apply(job->Phi, 1, x, y, 0, job->workers->post.work))
+    const pu_op *map = job->workers->post.map;
+    if (map->apply(map, 1, x, y, 0, job->workers->post.work))
         return pu__operator_failed(report, "Phi.apply", n);
-    if (job->model->eta)
+    if (job->model->eta && !job->map)
         pu__axpy(M, 1, pu__eta(job->model, pu__datum(job->data, n)), y.at);
     return pu__check_result(y.at, M, "mean", n, report);
 }
+
+/* Is it a structural model's? */
+PU__FN int pu__is_chain(const pu_lgm *model) { return model && model->Gamma && model->Gamma->form == PU_FORM_CHAIN; }
 
 /* Makes the job of the moments and runs it; what a caller still does is copy. */
 PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *model, const pu_data *data,
@@ -16417,7 +17299,7 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     if (samples && o->samples < 0)
         return pu__refuse(report, PU_E_ARGUMENT,
                           "out.samples (give options.samples, a number: the size of the array depends on it)");
-    if (samples && o->engine == PU_KALMAN)
+    if (samples && o->engine == PU_KALMAN && !pu__is_chain(model))
         return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_KALMAN draws none, PU_BANDED does)");
     if (pu__is_far(o->backend))
         o->backend = NULL; /* moments are the host's */
@@ -16501,6 +17383,26 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
     return pu__finish(&call, status);
 }
 
+/* Another map than Phi whose moments are wanted: checked, and into the job. */
+PU__FN pu_status pu__predict_map(pu__moments *w, const pu_lgm *model, const pu_predict_result *out, pu_report *report)
+{
+    if (pu__check_model(model, report))
+        return report->status;
+    w->map = pu__resolve(out->map);
+    if (w->map.rows != model->Phi->rows || w->map.cols != model->Phi->cols)
+        return pu__refuse(report, PU_E_SIZE, "out.map (M x D, like Phi)");
+    if (!w->map.apply || !w->map.apply_t)
+        return pu__refuse(report, PU_E_UNSUPPORTED, w->map.apply ? "out.map.apply_t" : "out.map.apply");
+    if (!w->map.row && model->Phi->row)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "out.map.row (Phi has one, and engines that need it)");
+    if (w->map.work > model->Phi->work || w->map.band > model->Phi->band)
+        return pu__refuse(report, PU_E_SIZE, "out.map (with no more scratch, nor a wider band, than Phi)");
+    if (out->imputed)
+        return pu__refuse(report, PU_E_ARGUMENT, "out.imputed (of y alone: not with a map)");
+    w->job.map = &w->map;
+    return PU_OK;
+}
+
 /* Moments of y: fit is the variance of Phi z, variance that of an observation. */
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                             pu_predict_result *out, pu_report *report)
@@ -16510,25 +17412,30 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
     const pu__job *job = &w.job;
     pu_status status;
     pu_int all, i, row = 0;
-    pu_real y = 0;
+    pu_real y = 0, noise = 1;
     pu_real *mean;
     report = pu__begin(&call, ws, report);
     memset(&w, 0, sizeof w);
     if (!out)
         return pu__refuse(report, PU_E_NULL, "out");
     w.variance = out->fit || out->variance;
+    if (out->map) {
+        if (pu__predict_map(&w, model, out, report))
+            return pu__finish(&call, report->status);
+        noise = 0;
+    }
     status = pu__moments_run(&w, &call, model, data, options, 0);
     if (pu__fatal(status))
         return pu__finish(&call, status);
     all = job->N * job->M;
     mean = job->own_reals;
     for (i = 0; out->variance && i < all; i++)
-        if (!pu__finite(w.spread[i] + 1 / model->psi[i % job->M]))
+        if (!pu__finite(w.spread[i] + noise / model->psi[i % job->M]))
             return pu__finish(&call, pu__fail(report, PU_NONFINITE, "variance", i / job->M, i % job->M));
     pu__write(out->mean, mean, all);
     pu__write(out->fit, w.spread, all);
     for (i = 0; out->variance && i < all; i++)
-        out->variance[i] = w.spread[i] + 1 / model->psi[i % job->M];
+        out->variance[i] = w.spread[i] + noise / model->psi[i % job->M];
     /* what was observed stays as it is. All is read before anything is written: imputed may be data.y */
     for (pu_int n = 0; n < job->N; n++)
         for (i = 0; (i = pu__observed(data, n, i, &row, &y)) >= 0; i++)
@@ -16938,6 +17845,8 @@ PU_DEF double pu_param_natural(const pu_param *param, double theta)
         return (double)NAN;
     if (param->scale == PU_SCALE_LOG)
         return exp(theta);
+    if (param->scale == PU_SCALE_LOGIT)
+        return param->lower + (param->upper - param->lower) / (1 + exp(-theta));
     return param->scale == PU_SCALE_ATANH ? tanh(theta) : theta;
 }
 
@@ -16948,6 +17857,8 @@ PU_DEF double pu_param_theta(const pu_param *param, double x)
         return (double)NAN;
     if (param->scale == PU_SCALE_LOG)
         return log(x);
+    if (param->scale == PU_SCALE_LOGIT)
+        return log((x - param->lower) / (param->upper - x));
     return param->scale == PU_SCALE_ATANH ? log((1 + x) / (1 - x)) / 2 : x;
 }
 
@@ -18022,6 +18933,719 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     model->start = pu__state_space_start;
     pu__model_link(model);
     return PU_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>structural   series by components: y_t = sum of parts + N(0, var.irregular), each part a few states of a chain
+   ------------------------------------------------------------------------------------------------ */
+
+/* A part in its place. */
+typedef struct {
+    pu_part part;
+    pu_int number;                        /* of parts of its name before it */
+    pu_int state, states;                 /* first and number of states, */
+    pu_int shock, shocks, start, starts;  /* shocks, shocks of the start (none: diffuse), */
+    pu_int at, params;                    /* and entries of theta */
+    double F[9], B[9], B0[9];             /* of a Matern part: states x states, for variance one */
+    double A[9], v[3];                    /* its generator; e^(A x) applied to the noise's column; see pu__matern_set */
+    pu_ar *ar;                            /* of an autoregression */
+} pu__component;
+
+/* Data of a structural model. */
+typedef struct {
+    pu_int T, S, count;
+    pu__component *parts;
+    pu__chain chain;
+    pu_ar *ars;     /* of those parts that are autoregressions */
+    double *sums;   /* the chain's gradient, in double */
+    pu_real *each;  /* count x S: what y sees of every part */
+    pu_real *c;     /* S: their sum */
+    pu_real *psi;   /* T */
+    pu_real *theta; /* of the last set */
+    pu_real *moved; /* params: scratch of the start */
+} pu__structure;
+
+/* The data of a structural model. */
+PU__FN pu__structure *pu__structure_of(const pu_model *model) { return (pu__structure *)model->data; }
+
+/* States of a part, 0 when there is no such part. */
+PU__FN pu_int pu__part_states(const pu_part *p)
+{
+    switch (p->kind) {
+    case PU_PART_LEVEL:
+    case PU_PART_SLOPE:
+    case PU_PART_MATERN12: return 1;
+    case PU_PART_CYCLE:
+    case PU_PART_MATERN32: return 2;
+    case PU_PART_MATERN52: return 3;
+    case PU_PART_SEASON:
+    case PU_PART_SEASON_TRIG: return p->size - 1;
+    case PU_PART_AR: return p->size;
+    }
+    return 0;
+}
+
+/* Its name in parameters. */
+PU__FN const char *pu__part_name(pu_part_kind kind)
+{
+    switch (kind) {
+    case PU_PART_LEVEL: return "level";
+    case PU_PART_SLOPE: return "slope";
+    case PU_PART_SEASON:
+    case PU_PART_SEASON_TRIG: return "season";
+    case PU_PART_CYCLE: return "cycle";
+    case PU_PART_AR: return "ar";
+    default: return "matern";
+    }
+}
+
+/* Is it one of the Matern parts? Then this many states, else 0. */
+PU__FN pu_int pu__part_smooth(pu_part_kind kind)
+{
+    return kind >= PU_PART_MATERN12 ? (pu_int)kind - (pu_int)PU_PART_MATERN12 + 1 : 0;
+}
+
+/* Fills in how many shocks and parameters a part has. */
+PU__FN void pu__component_size(pu__component *c)
+{
+    const pu_part *p = &c->part;
+    int moves = !p->constant;
+    c->states = pu__part_states(p);
+    switch (p->kind) {
+    case PU_PART_LEVEL:
+    case PU_PART_SLOPE:
+    case PU_PART_SEASON:
+        c->shocks = moves;
+        c->params = moves;
+        return;
+    case PU_PART_SEASON_TRIG:
+        c->shocks = moves ? c->states : 0;
+        c->params = moves;
+        return;
+    case PU_PART_AR:
+        c->shocks = 1;
+        c->params = c->states + 1;
+        break;
+    case PU_PART_CYCLE:
+        c->shocks = 2;
+        c->params = 3;
+        break;
+    default:
+        c->shocks = c->states;
+        c->params = 2;
+    }
+    c->starts = c->states;
+}
+
+/* ---- the parts' matrices ---- */
+
+/* Appends an entry to the row at hand of a matrix that is being written row by row. */
+PU__FN void pu__sparse_put(pu__sparse_rows *M, pu_int row, pu_int col, double value)
+{
+    pu_int at = M->start[row + 1]++;
+    M->col[at] = col;
+    M->value[at] = value;
+}
+
+/* The integral of u^k e^(-2u) from 0 to x, to full relative precision: a series of positive terms where x is small. */
+PU__FN double pu__gamma_integral(int k, double x)
+{
+    double y = 2 * x, sum = 1, term = 1, left = exp(-y), factor = 1;
+    if (y < 8) {
+        for (int m = 1; m < 200 && term > DBL_EPSILON / 8 * sum; m++) {
+            term *= y / (double)(k + 1 + m);
+            sum += term;
+        }
+        return left * pow(x, k + 1) * sum / (double)(k + 1);
+    }
+    /* k! / 2^(k+1) (1 - e^-y sum_{j <= k} y^j / j!) */
+    for (int j = 1; j <= k; j++) {
+        term *= y / (double)j;
+        sum += term;
+        factor *= (double)j / 2;
+    }
+    return factor / 2 * (1 - left * sum);
+}
+
+/* A Matern process of p - 1/2 in the states f, f'/l, f''/l^2, l = (2 p - 1)^1/2 / length, over a step of x = l times the grid's:
+   with the generator A, whose only eigenvalue is -1,
+     F = e^(A x),   Q = q int_0^x v(u) v(u)' du,   v(u) = e^(A u) e_p,
+   P0 its limit for x -> infinity, all for variance one. v is a polynomial times e^-u, so Q is made of pu__gamma_integral: as
+   P0 - F P0 F' it would be a small difference where x is small. B, B0: lower Cholesky factors. Returns whether these exist. */
+PU__FN int pu__matern_set(pu__component *c, double x)
+{
+    static const double generator[3][9] = {{-1}, {0, 1, -1, -2}, {0, 1, 0, 0, 0, 1, -1, -3, -3}};
+    static const double polynomial[3][9] = {{1}, {0, 1, 1, -1}, {0, 0, 0.5, 0, 1, -0.5, 1, -2, 0.5}};
+    static const double limit[3][9] = {
+        {1}, {1, 0, 0, 1}, {1, 0, -1.0 / 3, 0, 1.0 / 3, 0, -1.0 / 3, 0, 1}};
+    static const double density[3] = {2, 4, 16.0 / 3};
+    pu_int p = c->states, SS = p * p;
+    const double *v = polynomial[p - 1];
+    double power[9], N[9], scale = exp(-x), logdet = 0;
+    memcpy(c->A, generator[p - 1], sizeof c->A);
+    memcpy(c->B0, limit[p - 1], sizeof c->B0);
+    /* e^(A x) = e^-x sum_k (A + I)^k x^k / k!, which ends: A + I is nilpotent */
+    for (pu_int i = 0; i < SS; i++) {
+        N[i] = c->A[i] + (i % (p + 1) == 0);
+        power[i] = i % (p + 1) == 0 ? scale : 0;
+        c->F[i] = power[i];
+    }
+    for (pu_int k = 1; k < p; k++) {
+        pu__ssm_mul(p, power, 0, N, 0, power);
+        for (pu_int i = 0; i < SS; i++) {
+            power[i] *= x / (double)k;
+            c->F[i] += power[i];
+        }
+    }
+    for (pu_int i = 0; i < p; i++) {
+        c->v[i] = sqrt(density[p - 1]) * c->F[i * p + p - 1];
+        for (pu_int j = 0; j < p; j++) {
+            double sum = 0;
+            for (pu_int k = 0; k < p; k++)
+                for (pu_int l = 0; l < p; l++)
+                    sum += v[i * p + k] * v[j * p + l] * pu__gamma_integral((int)(k + l), x);
+            c->B[i * p + j] = j <= i ? density[p - 1] * sum : 0;
+            c->B0[i * p + j] *= j <= i;
+        }
+    }
+    return pu__cholesky_double(p, c->B, &logdet) < 0 && pu__cholesky_double(p, c->B0, &logdet) < 0;
+}
+
+/* The harmonic that state i of a trigonometric season belongs to, as an angle. */
+PU__FN double pu__season_angle(const pu__component *c, pu_int i)
+{
+    return 2 * PU__PI * (double)(i / 2 + 1) / (double)c->part.size;
+}
+
+/* Rows of F of a part: those of state i. x: its parameters in their natural values. */
+PU__FN void pu__component_F(const pu__component *c, pu_int i, const double *x, pu__sparse_rows *F)
+{
+    pu_int at = c->state, row = at + i;
+    double angle, rho = 1;
+    switch (c->part.kind) {
+    case PU_PART_LEVEL:
+    case PU_PART_SLOPE: pu__sparse_put(F, row, row, 1); return;
+    case PU_PART_SEASON:
+        for (pu_int j = 0; i == 0 && j < c->states; j++)
+            pu__sparse_put(F, row, at + j, -1);
+        if (i > 0)
+            pu__sparse_put(F, row, row - 1, 1);
+        return;
+    case PU_PART_AR:
+        for (pu_int j = 0; i == 0 && j < c->states; j++)
+            pu__sparse_put(F, row, at + j, (double)c->ar->phi[j]);
+        if (i > 0)
+            pu__sparse_put(F, row, row - 1, 1);
+        return;
+    case PU_PART_SEASON_TRIG:
+    case PU_PART_CYCLE:
+        angle = pu__season_angle(c, i);
+        if (c->part.kind == PU_PART_CYCLE) {
+            rho = x[1];
+            angle = x[2];
+        }
+        if (i % 2 == 1)
+            pu__sparse_put(F, row, row - 1, -rho * sin(angle));
+        if (i + 1 == c->states && i % 2 == 0)
+            pu__sparse_put(F, row, row, -1); /* the last harmonic of an even period: cos pi */
+        else
+            pu__sparse_put(F, row, row, rho * cos(angle));
+        if (i % 2 == 0 && i + 1 < c->states)
+            pu__sparse_put(F, row, row + 1, rho * sin(angle));
+        return;
+    default:
+        for (pu_int j = 0; j < c->states; j++)
+            pu__sparse_put(F, row, at + j, c->F[i * c->states + j]);
+    }
+}
+
+/* And rows of B, and of B0, which has r0 columns. */
+PU__FN void pu__component_B(const pu__component *c, pu_int i, const double *x, pu__chain *chain)
+{
+    pu_int p = c->states, row = c->state + i;
+    int smooth = pu__part_smooth(c->part.kind) > 0, ar = c->part.kind == PU_PART_AR;
+    double scale = c->shocks ? sqrt(x[ar ? p : 0]) : 0, *start = chain->B0 + row * chain->r0 + c->start;
+    for (pu_int j = 0; smooth && j <= i; j++) {
+        pu__sparse_put(&chain->B, row, c->shock + j, scale * c->B[i * p + j]);
+        start[j] = scale * c->B0[i * p + j];
+    }
+    if (!smooth && i < c->shocks)
+        pu__sparse_put(&chain->B, row, c->shock + i, scale);
+    if (c->part.kind == PU_PART_CYCLE)
+        start[i] = scale / sqrt((1 - x[1]) * (1 + x[1]));
+}
+
+/* P0's factor of an autoregression: see pu__markov_of_ar. */
+PU__FN void pu__component_ar_start(const pu__component *c, pu__chain *chain)
+{
+    double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
+    pu__ar_spread(c->ar, s);
+    for (pu_int t = 0; t < c->states; t++) {
+        double *row = chain->B0 + (c->state + t) * chain->r0 + c->start;
+        memset(row, 0, (size_t)c->states * sizeof *row);
+        pu__ar_grow(c->ar, t, a);
+        for (pu_int j = 1; j <= t; j++)
+            for (pu_int i = 0; i <= t - j; i++)
+                row[i] -= a[j] * row[i - j * chain->r0];
+        row[t] = sqrt((double)c->ar->kappa / s[t]);
+    }
+}
+
+/* What entry i of a part's theta is. */
+PU__FN void pu__component_describe(const pu__component *c, pu_int i, pu_param *param)
+{
+    pu__text text = {param->name, 0, sizeof param->name};
+    int ar = c->part.kind == PU_PART_AR, smooth = pu__part_smooth(c->part.kind) > 0;
+    const char *what = "var";
+    param->scale = PU_SCALE_LOG;
+    if (ar && i < c->states) {
+        what = "gamma";
+        param->scale = PU_SCALE_ATANH;
+    } else if (smooth && i == 1)
+        what = "length";
+    else if (i > 0 && !ar) {
+        what = i == 1 ? "rho" : "frequency";
+        param->scale = PU_SCALE_LOGIT;
+    }
+    pu__put(&text, what);
+    pu__put(&text, ".");
+    pu__put(&text, pu__part_name(c->part.kind));
+    if (c->number > 0)
+        pu__put_number(&text, "", c->number + 1);
+    if (ar && i < c->states) {
+        pu__put_number(&text, "[", i);
+        pu__put(&text, "]");
+    }
+    param->lower = 0;
+    param->upper = param->scale == PU_SCALE_LOG ? HUGE_VAL : 1;
+    if (param->scale == PU_SCALE_ATANH)
+        param->lower = -1;
+    if (what[0] == 'f')
+        param->upper = PU__PI;
+}
+
+/* model.describe. */
+PU__FN void pu__structure_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu__structure *s = pu__structure_of(model);
+    const pu__component *c = s->parts;
+    if (i == model->params - 1) {
+        pu__describe(param, "var.irregular", -1, -1, PU_SCALE_LOG);
+        return;
+    }
+    while (i >= c->at + c->params)
+        c++;
+    pu__component_describe(c, i - c->at, param);
+}
+
+/* The natural values x of a part's theta. Returns the entry at which there is none, or -1. */
+PU__FN pu_int pu__component_natural(const pu__component *c, const pu_real *theta, double *x)
+{
+    for (pu_int i = 0; i < c->params; i++) {
+        pu_param param = PU__ZERO;
+        pu_real unused;
+        pu__component_describe(c, i, &param);
+        x[i] = pu_param_natural(&param, (double)theta[c->at + i]);
+        if (param.scale == PU_SCALE_LOG ? !pu__exp(theta[c->at + i], &unused) : !(x[i] > param.lower && x[i] < param.upper))
+            return i;
+    }
+    return -1;
+}
+
+/* model.set: theta -> F, B, B0 and psi. All that can be refused comes first. */
+PU__FN pu_status pu__structure_set(PU__SET_ARGS)
+{
+    pu__structure *s = pu__structure_of(model);
+    pu__chain *chain = &s->chain;
+    double x[PU_AR_MAX + 2];
+    pu_real sigma2;
+    if (!pu__exp(theta[model->params - 1], &sigma2))
+        return pu__refuse_entry(index, model->params - 1);
+    for (int write = 0; write < 2; write++)
+        for (pu_int n = 0; n < s->count; n++) {
+            pu__component *c = s->parts + n;
+            pu_int smooth = pu__part_smooth(c->part.kind), bad = pu__component_natural(c, theta, x);
+            if (bad >= 0)
+                return pu__refuse_entry(index, c->at + bad);
+            if (!write && c->ar) {
+                pu_real gamma[PU_AR_MAX];
+                pu_status status;
+                for (pu_int i = 0; i < c->states; i++)
+                    gamma[i] = (pu_real)x[i];
+                status = pu__ar_set(c->ar, pu__most(s->T, c->states), c->states, gamma, theta + c->at, (pu_real)x[c->states], index);
+                if (status) {
+                    *index += c->at;
+                    return status;
+                }
+            }
+            if (!write && smooth && !pu__matern_set(c, sqrt((double)(2 * smooth - 1)) * c->part.step / x[1]))
+                return pu__refuse_entry(index, c->at + 1);
+            for (pu_int i = 0; write && i < c->states; i++) {
+                pu_int row = c->state + i;
+                chain->F.start[row + 1] = chain->F.start[row];
+                chain->B.start[row + 1] = chain->B.start[row];
+                pu__component_F(c, i, x, &chain->F);
+                if (c->part.kind == PU_PART_LEVEL && n + 1 < s->count && c[1].part.kind == PU_PART_SLOPE)
+                    pu__sparse_put(&chain->F, row, row + 1, 1);
+                pu__component_B(c, i, x, chain);
+            }
+            if (write && c->ar)
+                pu__component_ar_start(c, chain);
+        }
+    pu__copy(s->theta, theta, model->params);
+    pu__fill(s->psi, 1 / sigma2, s->T);
+    return PU_OK;
+}
+
+/* ---- gradients ---- */
+
+/* Back through an autoregression: from those of phi and of B0 = X^-1, X the first rows of the filter, to gamma's. With
+   K0 = -dX B0 the latter is -G B0' for X, in whose row t is (s_t / kappa)^1/2 a^(t). */
+PU__FN void pu__component_ar_grad(const pu__component *c, const pu__chain *chain, const double *Delta, const double *K0,
+                                  pu_real *grad)
+{
+    double abar[PU__AR_TRIANGLE], value[PU_AR_MAX + 1] = {0}, a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
+    pu_int P = c->states, r0 = chain->r0;
+    double kappa = (double)c->ar->kappa;
+    pu_real out[PU_AR_MAX + 1] = {0};
+    memset(abar, 0, sizeof abar);
+    pu__ar_spread(c->ar, s);
+    for (pu_int t = 0; t < P; t++) {
+        double root = sqrt(s[t] / kappa);
+        const double *G = K0 + (c->start + t) * r0 + c->start;
+        pu__ar_grow(c->ar, t, a);
+        for (pu_int j = 0; j <= t; j++) {
+            const double *B0 = chain->B0 + (c->state + t - j) * r0 + c->start;
+            double bar = -pu__ssm_dot(P, G, B0);
+            abar[pu__ar_row(t) + j] = kappa * root * bar;
+            value[t] += kappa * root * a[j] * bar / 2;
+        }
+    }
+    for (pu_int j = 0; j < P; j++)
+        abar[pu__ar_row(P) + j + 1] = -kappa * Delta[c->shock * chain->S + c->state + j] / sqrt(kappa);
+    pu__ar_pull(c->ar, abar, value, out);
+    for (pu_int i = 0; i < P; i++)
+        grad[i] = (pu_real)((double)out[i] * c->ar->gap[i]);
+}
+
+/* Back through a Matern part to the logarithm of its length, x d/dx of which is -1:
+     dF = A F dx, so Delta = B^-1 A F;   dQ = v v'dx, so K is the lower half of B^-1 v (B^-1 v)' */
+PU__FN double pu__component_matern_grad(const pu__component *c, const pu__chain *chain, double scale, double x,
+                                        const double *Delta, const double *K)
+{
+    pu_int p = c->states;
+    double AF[9], u[3], sum = 0;
+    pu__ssm_mul(p, c->A, 0, c->F, 0, AF);
+    memcpy(u, c->v, sizeof u);
+    for (pu_int i = 0; i < p; i++) {
+        const double *B = c->B + i * p;
+        for (pu_int l = 0; l < i; l++) {
+            u[i] -= B[l] * u[l];
+            for (pu_int j = 0; j < p; j++)
+                AF[i * p + j] -= B[l] * AF[l * p + j];
+        }
+        u[i] /= B[i];
+        for (pu_int j = 0; j < p; j++)
+            AF[i * p + j] /= B[i];
+    }
+    for (pu_int i = 0; i < p; i++)
+        for (pu_int j = 0; j < p; j++) {
+            sum += Delta[(c->shock + i) * chain->S + c->state + j] * AF[i * p + j] / scale;
+            if (j <= i)
+                sum += K[(c->shock + i) * chain->r + c->shock + j] * u[i] * u[j] * (i == j ? 0.5 : 1);
+        }
+    return -x * sum;
+}
+
+/* The gradient of a part's theta from those of the chain's parameters. x: natural values. */
+PU__FN void pu__component_grad(const pu__component *c, const pu__chain *chain, const double *x, const double *sums, pu_real *grad)
+{
+    const double *Delta = sums, *K = Delta + chain->r * chain->S, *K0 = K + chain->r * chain->r;
+    pu_int smooth = pu__part_smooth(c->part.kind), p = c->states;
+    int ar = c->part.kind == PU_PART_AR;
+    double variance = 0, start = 0;
+    if (c->params == 0)
+        return;
+    for (pu_int i = 0; i < c->shocks; i++)
+        variance += K[(c->shock + i) * (chain->r + 1)] / 2;
+    for (pu_int i = 0; i < c->starts; i++)
+        start += K0[(c->start + i) * (chain->r0 + 1)] / 2;
+    grad[ar ? p : 0] = (pu_real)(variance + start);
+    if (ar)
+        pu__component_ar_grad(c, chain, Delta, K0, grad);
+    else if (smooth)
+        grad[1] = (pu_real)pu__component_matern_grad(c, chain, sqrt(x[0]), sqrt((double)(2 * smooth - 1)) * c->part.step / x[1],
+                                                     Delta, K);
+    else if (c->part.kind == PU_PART_CYCLE) {
+        const double *D0 = Delta + c->shock * chain->S + c->state, *D1 = D0 + chain->S;
+        double scale = sqrt(x[0]), cosine = cos(x[2]), sine = sin(x[2]);
+        double rho = (D0[0] * cosine + D0[1] * sine - D1[0] * sine + D1[1] * cosine) / scale;
+        double angle = x[1] * (-D0[0] * sine + D0[1] * cosine - D1[0] * cosine - D1[1] * sine) / scale;
+        rho += 2 * start * x[1] / ((1 - x[1]) * (1 + x[1]));
+        grad[1] = (pu_real)(rho * x[1] * (1 - x[1]));
+        grad[2] = (pu_real)(angle * x[2] * (1 - x[2] / PU__PI));
+    }
+}
+
+/* model.grad. */
+PU__FN pu_status pu__structure_grad(PU__MODEL_GRAD_ARGS)
+{
+    const pu__structure *s = pu__structure_of(model);
+    double x[PU_AR_MAX + 2], *sums = s->sums;
+    pu__ssm_widen(model->Gamma.params, g->Gamma, sums);
+    for (pu_int n = 0; n < s->count; n++) {
+        const pu__component *c = s->parts + n;
+        (void)pu__component_natural(c, s->theta, x);
+        pu__component_grad(c, &s->chain, x, sums, grad + c->at);
+    }
+    grad[model->params - 1] = (pu_real)-pu__dot(s->T, NULL, s->psi, g->psi);
+    return PU_OK;
+}
+
+/* ---- start, layout, constructor ---- */
+
+/* The mean square of y_t - y_{t-lag} over the pairs that are observed, about; 0 where there is none. */
+PU__FN double pu__lag_square(const pu_data *data, pu_int lag)
+{
+    double sum = 0, count = 0;
+    for (pu_int n = 0; n < data->n; n++) {
+        pu_int at, to = 0, t = 0, u = 0;
+        pu_real y = 0, later = 0;
+        for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++) {
+            to = pu__most(to, at);
+            while ((to = pu__observed(data, n, to, &u, &later)) >= 0 && u < t + lag)
+                to++;
+            if (to < 0)
+                break;
+            if (u == t + lag) {
+                double off = (double)later - (double)y;
+                sum += off * off;
+                count += 1;
+            }
+        }
+    }
+    return count > 0 ? sum / count : 0;
+}
+
+/* model.start: half of what a step (or a season) changes is noise; the level has a part of the rest, slope and season, which
+   move slowly, much less. Another seed than 0 moves all logarithms. */
+PU__FN pu_status pu__structure_start(PU__START_ARGS)
+{
+    const pu__structure *s = pu__structure_of(model);
+    pu_int lag = 1;
+    double change, c0[1];
+    pu__autocovariances(data, 0, c0);
+    for (pu_int n = 0; n < s->count; n++)
+        if (s->parts[n].part.kind == PU_PART_SEASON || s->parts[n].part.kind == PU_PART_SEASON_TRIG)
+            lag = s->parts[n].part.size;
+    change = pu__positive_or(pu__lag_square(data, lag), c0[0]);
+    for (pu_int n = 0; n < s->count; n++) {
+        const pu__component *c = s->parts + n;
+        double share = 0.2;
+        if (c->part.kind == PU_PART_SLOPE || c->part.kind == PU_PART_SEASON)
+            share = 0.01;
+        if (c->part.kind == PU_PART_SEASON_TRIG)
+            share = 0.01 / (double)c->states;
+        for (pu_int i = 0; i < c->params; i++)
+            theta[c->at + i] = 0; /* gamma = 0, rho = 1/2 */
+        if (c->part.kind == PU_PART_AR)
+            theta[c->at] = (pu_real)0.5;
+        if (c->part.kind == PU_PART_CYCLE) {
+            theta[c->at + 1] = (pu_real)2;
+            theta[c->at + 2] = (pu_real)-2;
+        }
+        if (pu__part_smooth(c->part.kind)) {
+            share = 1;
+            theta[c->at + 1] = (pu_real)log(c->part.step * pu__clamp((double)s->T / 10, 2, 100));
+        }
+        if (c->params)
+            theta[c->at + (c->part.kind == PU_PART_AR ? c->states : 0)] = (pu_real)log(share * change);
+    }
+    theta[model->params - 1] = (pu_real)log(0.3 * change);
+    if (seed) {
+        pu_real *moved = s->moved;
+        pu__start_normals(seed, 0, 1, model->params, 1, moved);
+        for (pu_int i = 0; i < model->params; i++)
+            theta[i] += moved[i];
+    }
+    return PU_OK;
+}
+
+/* A structural model while it is being made. */
+typedef struct {
+    pu_model made;
+    pu__structure s;
+    const pu_part *given;
+    pu_int entries_F, entries_B, ars;
+    pu__call call;
+} pu__structural_draft;
+
+/* Its arrays. */
+PU__FN void pu__structural_layout(void *self, pu__arena *arena)
+{
+    pu__structural_draft *d = (pu__structural_draft *)self;
+    pu__structure *s = &d->s;
+    pu__chain *c = &s->chain;
+    d->made.data = pu__take(arena, 1, 1, sizeof *s);
+    s->parts = (pu__component *)pu__take(arena, s->count, 1, sizeof *s->parts);
+    s->ars = (pu_ar *)pu__take(arena, d->ars, 1, sizeof *s->ars);
+    c->F.start = pu__indices(arena, c->S + 1);
+    c->F.col = pu__indices(arena, d->entries_F);
+    c->F.value = pu__doubles(arena, d->entries_F, 1);
+    c->B.start = pu__indices(arena, c->S + 1);
+    c->B.col = pu__indices(arena, d->entries_B);
+    c->B.value = pu__doubles(arena, d->entries_B, 1);
+    c->B0 = pu__doubles(arena, c->S, c->r0);
+    c->diffuse = pu__indices(arena, c->d);
+    s->sums = pu__doubles(arena, c->r * (c->S + c->r) + c->r0 * c->r0, 1);
+    s->each = pu__reals(arena, s->count, c->S);
+    s->c = pu__reals(arena, c->S, 1);
+    s->psi = pu__reals(arena, c->T, 1);
+    s->theta = pu__reals(arena, d->made.params, 1);
+    s->moved = pu__reals(arena, d->made.params, 1);
+}
+
+/* What is wrong with part n of these, or NULL. */
+PU__FN const char *pu__part_fault(const pu_part *parts, pu_int n)
+{
+    const pu_part *p = parts + n;
+    int season = p->kind == PU_PART_SEASON || p->kind == PU_PART_SEASON_TRIG;
+    int smooth = p->kind >= PU_PART_MATERN12;
+    if ((int)p->kind < PU_PART_LEVEL || (int)p->kind > PU_PART_MATERN52)
+        return "parts[index].kind (one of pu_part_kind)";
+    if (p->kind == PU_PART_SLOPE && (n == 0 || p[-1].kind != PU_PART_LEVEL))
+        return "parts[index] (a slope must follow a level)";
+    if (season && p->size < 2)
+        return "parts[index].size (the period of a season, at least 2)";
+    if (p->kind == PU_PART_AR && (p->size < 1 || p->size > PU_AR_MAX))
+        return "parts[index].size (the order of an autoregression, 1 to PU_AR_MAX)";
+    if (!season && p->kind != PU_PART_AR && p->size)
+        return "parts[index].size (of seasons and autoregressions alone)";
+    if (p->constant && (p->kind == PU_PART_CYCLE || p->kind == PU_PART_AR || smooth))
+        return "parts[index].constant (of levels, slopes and seasons alone)";
+    if (!(p->step >= 0) || !pu__finite_double(p->step) || (p->step > 0 && !smooth))
+        return "parts[index].step (of Matern parts alone; positive, or 0 = 1)";
+    return NULL;
+}
+
+/* Part n in its place behind those before it; *chain and *params count on. */
+PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu__chain *chain, pu_int *params)
+{
+    memset(c, 0, sizeof *c);
+    c->part = *given;
+    if (!(c->part.step > 0))
+        c->part.step = 1;
+    pu__component_size(c);
+    c->state = chain->S;
+    c->shock = chain->r;
+    c->start = chain->r0;
+    c->at = *params;
+    chain->S += c->states;
+    chain->r += c->shocks;
+    chain->r0 += c->starts;
+    chain->d += c->starts ? 0 : c->states;
+    *params += c->params;
+}
+
+/* The parts once there is memory: places, names, what y sees of them, diffuse states. */
+PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
+{
+    pu__chain *chain = &s->chain;
+    pu_int params = 0, ars = 0, level = -1;
+    chain->S = 0;
+    chain->r = 0;
+    chain->r0 = 0;
+    chain->d = 0;
+    for (pu_int n = 0; n < s->count; n++) {
+        pu__component *c = s->parts + n;
+        pu_int diffuse = chain->d;
+        int trig = given[n].kind == PU_PART_SEASON_TRIG;
+        pu__component_place(c, given + n, chain, &params);
+        if (given[n].kind == PU_PART_AR)
+            c->ar = s->ars + ars++;
+        if (given[n].kind == PU_PART_LEVEL && level < 0)
+            level = c->state;
+        for (pu_int i = 0; i < n; i++)
+            c->number += pu__part_name(given[i].kind)[0] == pu__part_name(given[n].kind)[0] &&
+                         pu__part_name(given[i].kind)[1] == pu__part_name(given[n].kind)[1];
+        for (pu_int i = 0; !c->starts && i < c->states; i++)
+            chain->diffuse[diffuse + i] = c->state + i;
+        for (pu_int i = 0; i < c->states && given[n].kind != PU_PART_SLOPE; i += trig ? 2 : c->states)
+            s->each[n * s->S + c->state + i] = 1;
+        pu__axpy(s->S, 1, s->each + n * s->S, s->c);
+    }
+    chain->level = level;
+}
+
+/* The sum of parts and noise. */
+PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_part *parts, pu_int count, pu_report *report)
+{
+    pu__structural_draft d;
+    pu__structure *s = &d.s;
+    pu_status status;
+    memset(&d, 0, sizeof d);
+    if (model)
+        d.made.memory = model->memory;
+    report = pu__begin(&d.call, &d.made.memory, report);
+    if (!model || !parts)
+        return pu__refuse(report, PU_E_NULL, model ? "parts" : "model");
+    if (steps < 1 || count < 1)
+        return pu__refuse(report, PU_E_ARGUMENT, steps < 1 ? "steps (at least 1)" : "count (at least one part)");
+    for (pu_int n = 0; n < count; n++) {
+        pu__component c;
+        const char *fault = pu__part_fault(parts, n);
+        if (fault)
+            return pu__fail(report, PU_E_ARGUMENT, fault, -1, n);
+        if (parts[n].size > steps + 1 + PU_AR_MAX)
+            return pu__fail(report, PU_E_ARGUMENT, "parts[index].size (longer than the series)", -1, n);
+        pu__component_place(&c, parts + n, &s->chain, &d.made.params);
+        d.ars += parts[n].kind == PU_PART_AR;
+        /* a row of F has three entries or less, or as many as its part has states; each shock enters one state, or all */
+        d.entries_F += 3 * c.states + (pu__part_smooth(parts[n].kind) ? 9 : c.states);
+        d.entries_B += c.shocks + (pu__part_smooth(parts[n].kind) ? 9 : 0);
+    }
+    d.made.params++;
+    d.given = parts;
+    s->count = count;
+    s->T = steps;
+    s->S = s->chain.S;
+    s->chain.T = steps;
+    if (s->S > PTRDIFF_MAX / (pu_int)sizeof(double) / 8 / steps / (s->S + 1))
+        return pu__refuse(report, PU_E_OVERFLOW, "steps");
+    status = pu__allocate(&d.call, pu__structural_layout, &d);
+    if (status)
+        memset(model, 0, sizeof *model);
+    if (status == PU_E_ARGUMENT)
+        pu_workspace_free(&d.made.memory);
+    model->memory = d.made.memory;
+    if (status)
+        return status;
+    memset(d.made.data, 0, d.call.arena.used);
+    pu__structural_fill(s, parts);
+    *model = d.made;
+    *pu__structure_of(model) = *s;
+    s = pu__structure_of(model);
+    model->name = "structural model";
+    model->uses = PU_USES_GAMMA | PU_USES_PSI;
+    model->Gamma = pu__op_chain(&s->chain);
+    model->Phi = pu_op_readout(steps, s->S, s->c);
+    model->lgm.psi = s->psi;
+    model->set = pu__structure_set;
+    model->grad = pu__structure_grad;
+    model->start = pu__structure_start;
+    model->describe = pu__structure_describe;
+    pu__model_link(model);
+    return PU_OK;
+}
+
+/* What part i adds to y. */
+PU_DEF pu_op pu_model_part(const pu_model *model, pu_int i)
+{
+    const pu__structure *s;
+    if (!model || model->Gamma.form != PU_FORM_CHAIN)
+        return pu_op_readout(0, 0, NULL);
+    s = pu__structure_of(model);
+    return i < 0 || i >= s->count ? pu_op_readout(0, 0, NULL) : pu_op_readout(s->T, s->S, s->each + i * s->S);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -20921,6 +22545,8 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
     for (int f = 0; f < PU__TRY_check; f++) {
         if (!there[f] || (f == PU__TRY_row_grad && !op->row))
             entry[f].left_out = "not there";
+        else if (op->form == PU_FORM_CHAIN)
+            entry[f].left_out = "states of a structural model, which have no precision";
         else if (entry[PU__TRY_apply].wrong || status)
             entry[f].left_out = "apply or check is wrong";
         else if (pu__trial_function(t, f))
@@ -20944,10 +22570,14 @@ PU__FN void pu__trial_params(const pu__trial *t, pu_check_entry *entry)
             pu__wrong(entry, "writes outside of *param", i);
         if (!memchr(param->name, 0, sizeof param->name) || !param->name[0])
             pu__wrong(entry, "a name without its terminating zero, or an empty one", i);
-        if ((int)param->scale < PU_SCALE_FREE || (int)param->scale > PU_SCALE_ATANH)
+        if ((int)param->scale < PU_SCALE_FREE || (int)param->scale > PU_SCALE_LOGIT)
             pu__wrong(entry, "a scale that is not one of pu_scale", i);
         /* the bounds of the scale */
         pu__describe(other, "", -1, -1, param->scale);
+        if (param->scale == PU_SCALE_LOGIT) { /* any two finite numbers */
+            other->lower = -DBL_MAX;
+            other->upper = DBL_MAX;
+        }
         if (!(param->lower >= other->lower && param->upper <= other->upper && param->lower < param->upper))
             pu__wrong(entry, "bounds that do not fit the scale, or each other", i);
         double x = pu_param_natural(param, (double)t->theta[i]);

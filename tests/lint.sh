@@ -53,8 +53,8 @@ function parameters(text,    i, c, nested, n) {
 }
 
 function end_storey(line) {
-    if (storey != "" && line - storey_line > 1100 && !storey_exempt)
-        report("storey", "pu.h", storey_line, ">>" storey " has " line - storey_line " lines, at most 1100")
+    if (storey != "" && line - storey_line > 1300 && !storey_exempt)
+        report("storey", "pu.h", storey_line, ">>" storey " has " line - storey_line " lines, at most 1300")
     storey = ""
 }
 
@@ -178,7 +178,7 @@ END {
     share = 100 * comment_lines / (all_lines + !all_lines)
     if (mean > 13.05) report("density", "pu.h", 1, sprintf("%.2f tokens per line outside >>kernel, at most 13", mean))
     if (share < 10) report("comments", "pu.h", 1, sprintf("%.2f %% of the lines are comments, at least 10", share))
-    if (all_tokens > 158500) report("tokens", "pu.h", 1, all_tokens " tokens in the implementation, at most 158500")
+    if (all_tokens > 200000) report("tokens", "pu.h", 1, all_tokens " tokens in the implementation, at most 200000")
     printf "# %.1f tokens per line outside >>kernel, %d tokens, %.1f %% comment lines, pu_op %d functions\n", \
         mean, all_tokens, share, pointers
 }

@@ -1,0 +1,412 @@
+/* test_structural.c - structural models against their definition in wide numbers (structural_reference.h), every kind of part
+   and start, singular noise, gaps, forecasts; refusals; fits of simulated series. */
+#include "pu_test.h"
+#include "test_common.h"
+
+#include "structural_reference.h"
+
+#define MOST_PARAMS 16
+
+typedef struct {
+    const char *name;
+    int T, count;
+    pu_part parts[REF_PARTS];
+} shape;
+
+/* kind, size, constant, step */
+static const shape shapes[] = {
+    {"level", 20, 1, {{PU_PART_LEVEL, 0, 0, 0}}},
+    {"constant level", 20, 1, {{PU_PART_LEVEL, 0, 1, 0}}},
+    {"one step", 1, 1, {{PU_PART_LEVEL, 0, 0, 0}}},
+    {"level and slope", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SLOPE, 0, 0, 0}}},
+    {"smooth trend", 20, 2, {{PU_PART_LEVEL, 0, 1, 0}, {PU_PART_SLOPE, 0, 0, 0}}},
+    {"straight line", 20, 2, {{PU_PART_LEVEL, 0, 1, 0}, {PU_PART_SLOPE, 0, 1, 0}}},
+    {"season", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON, 4, 0, 0}}},
+    {"season of 2", 12, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON, 2, 0, 0}}},
+    {"constant season", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON, 5, 1, 0}}},
+    {"basic structural", 30, 3, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SLOPE, 0, 0, 0}, {PU_PART_SEASON, 7, 0, 0}}},
+    {"trigonometric, even", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON_TRIG, 6, 0, 0}}},
+    {"trigonometric, odd", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON_TRIG, 5, 0, 0}}},
+    {"constant trigonometric", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON_TRIG, 4, 1, 0}}},
+    {"cycle", 20, 1, {{PU_PART_CYCLE, 0, 0, 0}}},
+    {"level and cycle", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_CYCLE, 0, 0, 0}}},
+    {"autoregression 1", 20, 1, {{PU_PART_AR, 1, 0, 0}}},
+    {"autoregression 3", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_AR, 3, 0, 0}}},
+    {"shorter than its order", 3, 1, {{PU_PART_AR, 5, 0, 0}}},
+    {"Matern 1/2", 20, 1, {{PU_PART_MATERN12, 0, 0, 0}}},
+    {"Matern 3/2", 20, 1, {{PU_PART_MATERN32, 0, 0, 0.5}}},
+    {"Matern 5/2", 20, 1, {{PU_PART_MATERN52, 0, 0, 2}}},
+    {"two seasons", 30, 3, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON, 4, 0, 0}, {PU_PART_SEASON_TRIG, 7, 0, 0}}},
+    {"six parts",
+     24,
+     6,
+     {{PU_PART_LEVEL, 0, 0, 0},
+      {PU_PART_SLOPE, 0, 0, 0},
+      {PU_PART_SEASON, 4, 0, 0},
+      {PU_PART_CYCLE, 0, 0, 0},
+      {PU_PART_AR, 2, 0, 0},
+      {PU_PART_MATERN32, 0, 0, 0}}}};
+#define SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
+
+/* gaps: none, some, a block at the start and the last steps */
+enum { WHOLE, GAPS, ENDS, PATTERNS };
+
+static ref_model reference;
+static ref_result expected;
+
+/* theta at random: variances about e^-1, gamma and the others moderate. */
+static void make_theta(const pu_model *m, uint64_t seed, pu_real *theta)
+{
+    tc_fill_normal(seed, m->params, theta);
+    for (pu_int i = 0; i < m->params; i++) theta[i] = (pu_real)(0.7 * (double)theta[i] - 0.3);
+}
+
+/* A series about 100 where there is a level, else about 0, that moves by a few; NaN where missing. */
+static void make_series(const pu_part *parts, int T, int pattern, uint64_t seed, pu_real *y)
+{
+    double centre = parts->kind == PU_PART_LEVEL ? 100 : 0;
+    tc_fill_normal(seed, T, y);
+    for (int t = 0; t < T; t++) {
+        y[t] = (pu_real)(centre + 2 * (double)y[t] + t / 5.0);
+        if (pattern == GAPS && (t % 11 == 2 || t % 11 == 6)) y[t] = PU_R(NAN);
+        if (pattern == ENDS && T > 4 && (t < T / 10 || t >= T - T / 5)) y[t] = PU_R(NAN);
+    }
+}
+
+/* The reference's NLL at theta (in double), NaN where the data do not identify a state. */
+static double reference_nll(const shape *s, const double *theta, const pu_real *y, int posterior)
+{
+    double wide_y[REF_T];
+    for (int t = 0; t < s->T; t++) wide_y[t] = (double)y[t];
+    ref_make(&reference, s->T, s->parts, s->count, theta);
+    return ref_run(&reference, wide_y, posterior, &expected) ? expected.nll : (double)NAN;
+}
+
+/* Its derivative in entry i: central differences, twice, extrapolated; good to about 1e-9 of the size of the second. */
+static double reference_slope(const shape *s, const pu_real *theta, pu_int n, pu_int i, const pu_real *y)
+{
+    double at[MOST_PARAMS], slope[2], h = 2e-3;
+    for (pu_int j = 0; j < n; j++) at[j] = (double)theta[j];
+    for (int k = 0; k < 2; k++, h /= 2) {
+        double up, down;
+        at[i] = (double)theta[i] + h;
+        up = reference_nll(s, at, y, 0);
+        at[i] = (double)theta[i] - h;
+        down = reference_nll(s, at, y, 0);
+        slope[k] = (up - down) / (2 * h);
+    }
+    return (4 * slope[1] - slope[0]) / 3;
+}
+
+/* One shape and pattern: likelihood, gradient, all parts with their variances. */
+static enum greatest_test_res compare(const shape *s, int pattern)
+{
+    pu_model m;
+    pu_report r;
+    pu_real y[REF_T], theta[MOST_PARAMS], grad[MOST_PARAMS], mean[REF_T], fit[REF_T];
+    double at[MOST_PARAMS], nll, size;
+    pu_data data;
+    memset(&m, 0, sizeof m);
+    TC_ASSERT(pu_model_structural(&m, s->T, s->parts, s->count, &r) == PU_OK);
+    TC_ASSERT(m.params <= MOST_PARAMS);
+    make_theta(&m, (uint64_t)(7 * s->T + s->count), theta);
+    make_series(s->parts, s->T, pattern, 3, y);
+    for (pu_int i = 0; i < m.params; i++) at[i] = (double)theta[i];
+    nll = reference_nll(s, at, y, 1);
+    TC_ASSERT(nll == nll);
+    data = pu_data_nan(1, s->T, y);
+    TC_ASSERT(pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r) == PU_OK);
+    TC_ASSERT(r.served[PU_KALMAN] == 1 && r.has_nll && r.nll_se == 0);
+    /* psi is rounded to pu_real, which is in every square */
+    size = 100 * PU_TEST_EPS * (fabs(nll) + s->T);
+    PU_CHECK_CLOSE(r.nll, nll, size);
+    for (int part = 0; part <= s->count; part++) {
+        pu_op map = pu_model_part(&m, part);
+        pu_predict_result out;
+        memset(&out, 0, sizeof out);
+        out.mean = mean;
+        out.fit = fit;
+        if (part < s->count) out.map = &map;
+        TC_ASSERT(pu_model_predict(&m, theta, &data, NULL, NULL, &out, &r) == PU_OK);
+        TC_ASSERT(out.exact);
+        for (int t = 0; t < s->T; t++) {
+            PU_CHECK_CLOSE(mean[t], expected.mean[part][t], 2000 * PU_TEST_EPS * (100 + fabs(expected.mean[part][t])));
+            PU_CHECK_CLOSE(fit[t], expected.variance[part][t], 2000 * PU_TEST_EPS * (1e-3 + expected.variance[part][t]));
+        }
+    }
+    for (pu_int i = 0; i < m.params; i++) {
+        double slope = reference_slope(s, theta, m.params, i, y);
+        PU_CHECK_CLOSE(grad[i], slope, size + 1e-7 * (1 + fabs(slope)));
+    }
+    pu_model_free(&m);
+    PASS();
+}
+
+TEST every_part_agrees_with_its_definition(void)
+{
+    for (int i = 0; i < SHAPES; i++)
+        for (int pattern = 0; pattern < PATTERNS; pattern++) {
+            tc_set_case("%s, pattern %d", shapes[i].name, pattern);
+            CHECK_CALL(compare(shapes + i, pattern));
+        }
+    PASS();
+}
+
+/* ---- what the data do not identify ---- */
+
+TEST unidentified_states_are_named(void)
+{
+    static const pu_part trend[] = {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SLOPE, 0, 0, 0}, {PU_PART_SEASON, 4, 0, 0}};
+    pu_real y[12], theta[4] = {0, 0, 0, 0}, grad[4] = {9, 9, 9, 9};
+    pu_data data = pu_data_nan(1, 12, y);
+    pu_model m;
+    pu_report r;
+    memset(&m, 0, sizeof m);
+    TC_ASSERT(pu_model_structural(&m, 12, trend, 3, &r) == PU_OK);
+    /* five first states: level, slope, three seasons; with so many observations all but `left` of them are known */
+    for (int seen = 0; seen <= 6; seen++) {
+        tc_set_case("%d observations", seen);
+        for (int t = 0; t < 12; t++) y[t] = t < seen ? (pu_real)(t * t % 5) : PU_R(NAN);
+        pu_status status = pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r);
+        if (seen >= 5) {
+            TC_ASSERT(status == PU_OK);
+            continue;
+        }
+        TC_ASSERT(status == PU_E_NOT_DEFINITE);
+        TC_ASSERT(strstr(r.where.what, "diffuse start") != NULL);
+        TC_ASSERT(r.where.index >= 0 && r.where.index < 5 && r.where.datum == 0);
+        TC_ASSERT(grad[0] == 9);
+    }
+    /* a quarter that is never seen: level and season cannot be told apart */
+    for (int t = 0; t < 12; t++) y[t] = t % 4 == 1 ? PU_R(NAN) : (pu_real)t;
+    TC_ASSERT(pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r) == PU_E_NOT_DEFINITE);
+    y[5] = 5;
+    TC_ASSERT(pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r) == PU_OK);
+    pu_model_free(&m);
+    PASS();
+}
+
+/* ---- misuse ---- */
+
+TEST wrong_parts_are_refused(void)
+{
+    static const struct {
+        pu_part part;
+        const char *named;
+    } wrong[] = {{{(pu_part_kind)99, 0, 0, 0}, "kind"},
+                 {{PU_PART_SLOPE, 0, 0, 0}, "slope must follow"},
+                 {{PU_PART_SEASON, 0, 0, 0}, "period"},
+                 {{PU_PART_SEASON_TRIG, 1, 0, 0}, "period"},
+                 {{PU_PART_SEASON, 1000, 0, 0}, "longer than the series"},
+                 {{PU_PART_AR, 0, 0, 0}, "order"},
+                 {{PU_PART_AR, PU_AR_MAX + 1, 0, 0}, "order"},
+                 {{PU_PART_LEVEL, 3, 0, 0}, "size"},
+                 {{PU_PART_CYCLE, 0, 1, 0}, "constant"},
+                 {{PU_PART_LEVEL, 0, 0, 1}, "step"},
+                 {{PU_PART_MATERN32, 0, 0, -1}, "step"},
+                 {{PU_PART_MATERN32, 0, 0, (double)NAN}, "step"}};
+    pu_model m;
+    pu_report r;
+    pu_part level = {PU_PART_LEVEL, 0, 0, 0};
+    memset(&m, 0, sizeof m);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        tc_set_case("part %d", (int)i);
+        TC_ASSERT(pu_model_structural(&m, 20, &wrong[i].part, 1, &r) == PU_E_ARGUMENT);
+        TC_ASSERT(strstr(r.where.what, wrong[i].named) != NULL);
+        TC_ASSERT(r.where.index == 0);
+        TC_ASSERT(m.params == 0 && m.data == NULL);
+    }
+    TC_ASSERT(pu_model_structural(NULL, 20, &level, 1, &r) == PU_E_NULL);
+    TC_ASSERT(pu_model_structural(&m, 20, NULL, 1, &r) == PU_E_NULL);
+    TC_ASSERT(pu_model_structural(&m, 0, &level, 1, &r) == PU_E_ARGUMENT);
+    TC_ASSERT(pu_model_structural(&m, 20, &level, 0, &r) == PU_E_ARGUMENT);
+    TC_ASSERT(pu_model_structural(&m, PTRDIFF_MAX / 16, &level, 1, &r) < 0);
+    TC_ASSERT(pu_model_part(NULL, 0).rows == 0);
+    TC_ASSERT(pu_model_part(&m, 0).rows == 0);
+    PASS();
+}
+
+TEST other_engines_are_refused(void)
+{
+    static const pu_part level = {PU_PART_LEVEL, 0, 0, 0};
+    static const pu_engine engines[] = {PU_ITERATIVE, PU_DENSE, PU_DUAL, PU_BANDED};
+    pu_real y[5] = {1, 2, 3, 2, 1}, theta[2] = {0, 0}, grad[2];
+    pu_data data = pu_data_full(1, 5, y);
+    pu_model m;
+    pu_report r;
+    memset(&m, 0, sizeof m);
+    TC_ASSERT(pu_model_structural(&m, 5, &level, 1, &r) == PU_OK);
+    for (int i = 0; i < 4; i++) {
+        pu_options o;
+        memset(&o, 0, sizeof o);
+        o.engine = engines[i];
+        o.kind = i == 0 ? PU_NETWORK : PU_EXACT;
+        TC_ASSERT(pu_model_gradient(&m, theta, &data, &o, NULL, grad, NULL, &r) == PU_E_UNSUPPORTED);
+        TC_ASSERT(strstr(r.where.what, "structural model") != NULL);
+    }
+    theta[1] = PU_R(1e5);
+    TC_ASSERT(pu_model_set(&m, theta, &r) == PU_E_ARGUMENT);
+    TC_ASSERT(r.where.index == 1);
+    TC_ASSERT(pu_model_part(&m, 1).rows == 0 && pu_model_part(&m, -1).rows == 0);
+    pu_model_free(&m);
+    PASS();
+}
+
+/* ---- draws ---- */
+
+/* Draws from the posterior have its mean and variances: 4,000 of them, 5 standard errors. */
+TEST draws_have_the_moments_of_the_posterior(void)
+{
+    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON, 3, 0, 0}, {PU_PART_CYCLE, 0, 0, 0}};
+    enum { T = 8, S = 5, DRAWS = 4000 };
+    pu_model m;
+    pu_report r;
+    pu_options o;
+    pu_posterior_result out;
+    pu_real y[T], theta[MOST_PARAMS], mean[T * S], variance[T * S], *samples = tc_reals(DRAWS * T * S);
+    pu_data data = pu_data_nan(1, T, y);
+    memset(&m, 0, sizeof m);
+    memset(&o, 0, sizeof o);
+    memset(&out, 0, sizeof out);
+    TC_ASSERT(pu_model_structural(&m, T, parts, 3, &r) == PU_OK);
+    make_theta(&m, 5, theta);
+    make_series(parts, T, WHOLE, 4, y);
+    y[3] = PU_R(NAN);
+    o.samples = DRAWS;
+    o.engine = PU_KALMAN;
+    o.kind = PU_EXACT;
+    out.mean = mean;
+    out.variance = variance;
+    out.samples = samples;
+    TC_ASSERT(pu_model_posterior(&m, theta, &data, &o, NULL, &out, &r) == PU_OK);
+    TC_ASSERT(out.exact && out.probes == DRAWS);
+    for (int i = 0; i < T * S; i++) {
+        double sum = 0, square = 0, var = (double)variance[i];
+        for (int k = 0; k < DRAWS; k++) {
+            double x = (double)samples[k * T * S + i] - (double)mean[i];
+            sum += x / DRAWS;
+            square += x * x / DRAWS;
+        }
+        TC_ASSERT(var > 0);
+        PU_CHECK_CLOSE(sum, 0, 5 * sqrt(var / DRAWS));
+        PU_CHECK_CLOSE(square, var, 5 * var * sqrt(2.0 / DRAWS));
+    }
+    pu_model_free(&m);
+    PASS();
+}
+
+/* ---- fits ---- */
+
+/* Simulated series, several at once: the fit converges to a gradient of zero, whatever the threads, and its errors are there. */
+TEST fits_converge(void)
+{
+    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SLOPE, 0, 0, 0}, {PU_PART_SEASON, 4, 0, 0}};
+    enum { T = 120, N = 3 };
+    pu_model m;
+    pu_report r;
+    pu_fit_options o;
+    pu_fit_report fit;
+    pu_real *y = tc_reals(N * T), truth[4], theta[4], again[4], grad[4], se[4];
+    pu_data data = pu_data_full(N, T, y);
+    memset(&m, 0, sizeof m);
+    memset(&o, 0, sizeof o);
+    TC_ASSERT(pu_model_structural(&m, T, parts, 3, &r) == PU_OK);
+    truth[0] = 0;
+    truth[1] = PU_R(-3);
+    truth[2] = PU_R(-2);
+    truth[3] = PU_R(0.5);
+    TC_ASSERT(pu_model_simulate(&m, truth, N, 11, NULL, NULL, y, &r) == PU_OK);
+    TC_ASSERT(pu_model_start(&m, &data, 0, theta, &r) == PU_OK);
+    memcpy(again, theta, sizeof again);
+    TC_ASSERT(pu_fit(&m, &data, &o, NULL, theta, &fit) == PU_OK);
+    TC_ASSERT(fit.stop == PU_FIT_CONVERGED);
+    o.gradient.threads = 2;
+    TC_ASSERT(pu_fit(&m, &data, &o, NULL, again, &fit) == PU_OK);
+    TC_ASSERT(memcmp(theta, again, sizeof theta) == 0);
+    TC_ASSERT(pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r) == PU_OK);
+    TC_ASSERT(pu_fit_errors(&m, &data, NULL, NULL, theta, se, &r) == PU_OK);
+    for (int i = 0; i < 4; i++) {
+        /* converged: |g| below 1e-2 of a standard error, see pu_fit; the truth within 4 of them */
+        TC_ASSERT(fabs((double)grad[i]) * (double)se[i] * N < PU_TEST_PICK(0.02, 0.2));
+        PU_CHECK_CLOSE(theta[i], truth[i], 4 * (double)se[i]);
+    }
+    pu_model_free(&m);
+    PASS();
+}
+
+/* The likelihood does not depend on the level of the series, and the smoothed level follows it: a diffuse start. */
+TEST level_of_the_series_does_not_matter(void)
+{
+    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON_TRIG, 4, 0, 0}};
+    pu_real y[24], theta[3] = {0, -1, -1};
+    pu_data data = pu_data_full(1, 24, y);
+    pu_model m;
+    pu_report r;
+    double low, high;
+    memset(&m, 0, sizeof m);
+    TC_ASSERT(pu_model_structural(&m, 24, parts, 2, &r) == PU_OK);
+    for (int t = 0; t < 24; t++) y[t] = (pu_real)(t * t % 7);
+    TC_ASSERT(pu_model_nll(&m, theta, &data, NULL, NULL, &low, NULL, &r) == PU_OK);
+    for (int t = 0; t < 24; t++) y[t] += 4096; /* exact in float */
+    TC_ASSERT(pu_model_nll(&m, theta, &data, NULL, NULL, &high, NULL, &r) == PU_OK);
+    PU_CHECK_CLOSE(high, low, 1e-11);
+    pu_model_free(&m);
+    PASS();
+}
+
+/* A dense Gaussian process with a Matern covariance on a grid is the same model: likelihood to 10 digits. */
+TEST matern_is_the_gaussian_process(void)
+{
+    enum { n = 60 };
+    static const pu_part_kind kinds[] = {PU_PART_MATERN12, PU_PART_MATERN32, PU_PART_MATERN52};
+    double *V = tc_doubles(n * n), *x = tc_doubles(n);
+    pu_real y[n], theta[3];
+    pu_data data = pu_data_full(1, n, y);
+    for (int k = 0; k < 3; k++)
+        for (int length = 1; length <= 1000; length *= 10) {
+            pu_part part = {kinds[k], 0, 0, 0.5};
+            pu_model m;
+            pu_report r;
+            double nll, want = 0;
+            tc_set_case("Matern %d/2, length %d", 2 * k + 1, length);
+            memset(&m, 0, sizeof m);
+            TC_ASSERT(pu_model_structural(&m, n, &part, 1, &r) == PU_OK);
+            theta[0] = PU_R(0.5);
+            theta[1] = (pu_real)log((double)length);
+            theta[2] = PU_R(-2);
+            tc_fill_normal(9, n, y);
+            for (int i = 0; i < n; i++) {
+                for (int j = 0; j < n; j++) {
+                    double d = sqrt(2.0 * k + 1) * 0.5 * abs(i - j) / exp((double)theta[1]);
+                    double poly = k == 0 ? 1 : k == 1 ? 1 + d : 1 + d + d * d / 3;
+                    V[i * n + j] = exp((double)theta[0]) * poly * exp(-d) + (i == j ? exp((double)theta[2]) : 0);
+                }
+                x[i] = (double)y[i];
+            }
+            TC_ASSERT(tc_cholesky(n, V));
+            want = tc_logdet(n, V) / 2 + n * log(2 * acos(-1.0)) / 2;
+            tc_solve(n, V, x);
+            for (int i = 0; i < n; i++) want += x[i] * (double)y[i] / 2;
+            TC_ASSERT(pu_model_nll(&m, theta, &data, NULL, NULL, &nll, NULL, &r) == PU_OK);
+            PU_CHECK_CLOSE(nll, want, PU_TEST_PICK(1e-10, 1e-6) * (fabs(want) + n));
+            pu_model_free(&m);
+        }
+    PASS();
+}
+
+GREATEST_MAIN_DEFS();
+
+int main(int argc, char **argv)
+{
+    GREATEST_MAIN_BEGIN();
+    GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
+    RUN_TEST(every_part_agrees_with_its_definition);
+    RUN_TEST(unidentified_states_are_named);
+    RUN_TEST(wrong_parts_are_refused);
+    RUN_TEST(other_engines_are_refused);
+    RUN_TEST(draws_have_the_moments_of_the_posterior);
+    RUN_TEST(fits_converge);
+    RUN_TEST(level_of_the_series_does_not_matter);
+    RUN_TEST(matern_is_the_gaussian_process);
+    PU_TEST_MAIN_END();
+}

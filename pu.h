@@ -228,6 +228,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_state_space puf_model_state_space
 #define pu_model_get_ssm puf_model_get_ssm
 #define pu_model_structural puf_model_structural
+#define pu_model_structural_at puf_model_structural_at
 #define pu_model_part puf_model_part
 #define pu_csr puf_csr
 #define pu_low_rank puf_low_rank
@@ -756,8 +757,8 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model);
      PU_PART_CYCLE        rotation by `frequency` in (0, pi), damped by rho in (0, 1), noise of var.cycle in both states,
                           stationary                              [log var.cycle | logit rho | logit frequency]
      PU_PART_AR           stationary autoregression of order `size`    [atanh gamma.ar, partial autocorrelations | log var.ar]
-     PU_PART_MATERN12, 32, 52   Gaussian process with a Matern covariance of smoothness 1/2, 3/2, 5/2 on a grid of spacing
-                          `step`: exactly Markov, O(T)                      [log var.matern | log length.matern]
+     PU_PART_MATERN12, 32, 52   Gaussian process with a Matern covariance of smoothness 1/2, 3/2, 5/2: exactly
+                          Markov, O(T)                      [log var.matern | log length.matern]
    Levels, slopes and seasons begin diffuse: nothing is known of their first states, and no large number stands for that. The
    likelihood is then the diffuse one of Durbin and Koopman. The others begin in their stationary distribution. constant = 1: a
    level, slope or season that does not move, without a variance in theta.
@@ -781,9 +782,14 @@ typedef struct {
     pu_part_kind kind;
     pu_int size;  /* period, order */
     int constant;
-    double step;  /* Matern: spacing of the grid; 0 = 1 */
 } pu_part;
 PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_part *parts, pu_int count, pu_report *report);
+/* The same at `times` (steps of them, copied; NULL: 1, 2, 3, ..), each later than the one before, for parts that have a transition over
+   any time in closed form: levels, whose variance is then per unit of time, and Matern parts (1/2 is the autoregression of
+   order one). PU_E_UNSUPPORTED: another part, index; PU_E_ARGUMENT, PU_E_NONFINITE: times, index. Where the gaps are not all equal
+   each step has its own matrices: 2 S^2 doubles of memory more, and as many parameters of Gamma. */
+PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const double *times, const pu_part *parts, pu_int count,
+                                        pu_report *report);
 /* What part i adds to y, as a map of z: T x D, for pu_predict_result.map. Without rows where there is no such part. */
 PU_DEF pu_op pu_model_part(const pu_model *model, pu_int i);
 
@@ -7694,11 +7700,13 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
 typedef struct {
     pu_int *start, *col;
     double *value;
+    pu_int room; /* entries that there is room for: where steps have values of their own, from one step's to the next's */
 } pu__sparse_rows;
 
 typedef struct {
     pu_int T, S, r, r0, d; /* steps, states, shocks per step, shocks at the start, diffuse states */
     pu__sparse_rows F, B;  /* S x S, S x r */
+    pu_int kinds;          /* 1: all steps have the same F and B; T: each has its own */
     double *B0;            /* S x r0 */
     pu_int *diffuse;       /* d: states */
     pu_int level;          /* a diffuse state that without shocks stays as it is and moves no other; -1: none */
@@ -7719,6 +7727,17 @@ PU__FN pu_status pu__chain_grad(PU_UNUSED const pu_op *op, PU_UNUSED pu_int k, P
                                 PU_UNUSED const pu_real *weight, PU_UNUSED pu_real *grad, PU_UNUSED pu_real *work)
 {
     return PU_E_UNSUPPORTED;
+}
+
+/* Which of them step t has. */
+PU__FN pu_int pu__chain_kind(const pu__chain *c, pu_int t) { return c->kinds > 1 ? t : 0; }
+
+/* F or B of a kind of steps. */
+PU__FN pu__sparse_rows pu__chain_at(const pu__sparse_rows *M, pu_int kind)
+{
+    pu__sparse_rows at = *M;
+    at.value += kind * M->room;
+    return at;
 }
 
 /* y += M x for a matrix M by its rows. */
@@ -7746,13 +7765,14 @@ PU__FN pu_status pu__chain_sample(PU__SOLVE_ARGS)
         }
         w += c->r0 + c->d;
         for (pu_int t = 1; t < c->T; t++, w += c->r) {
+            pu__sparse_rows F = pu__chain_at(&c->F, pu__chain_kind(c, t)), B = pu__chain_at(&c->B, pu__chain_kind(c, t));
             s += S;
             for (pu_int i = 0; i < S; i++) {
                 double sum = 0;
-                for (pu_int at = c->F.start[i]; at < c->F.start[i + 1]; at++)
-                    sum += c->F.value[at] * (double)s[c->F.col[at] - S];
-                for (pu_int at = c->B.start[i]; at < c->B.start[i + 1]; at++)
-                    sum += c->B.value[at] * (double)w[c->B.col[at]];
+                for (pu_int at = F.start[i]; at < F.start[i + 1]; at++)
+                    sum += F.value[at] * (double)s[F.col[at] - S];
+                for (pu_int at = B.start[i]; at < B.start[i + 1]; at++)
+                    sum += B.value[at] * (double)w[B.col[at]];
                 s[i] = (pu_real)sum;
             }
         }
@@ -7789,9 +7809,9 @@ PU__FN pu_status pu__chain_check(const pu_op *op, pu_int *index)
     const pu__chain *c = pu__chain_of(op);
     int finite = 1;
     *index = -1;
-    for (pu_int i = 0; i < c->F.start[c->S]; i++)
+    for (pu_int i = 0; i < c->kinds * c->F.room; i++)
         finite &= pu__finite_double(c->F.value[i]);
-    for (pu_int i = 0; i < c->B.start[c->S]; i++)
+    for (pu_int i = 0; i < c->kinds * c->B.room; i++)
         finite &= pu__finite_double(c->B.value[i]);
     for (pu_int i = 0; i < c->S * c->r0; i++)
         finite &= pu__finite_double(c->B0[i]);
@@ -7805,7 +7825,7 @@ PU__FN pu_op pu__op_chain(const pu__chain *c)
     pu_op op = pu__op_zero(D, D, 0, c);
     if (D < 1)
         return op;
-    op.params = c->r * (c->S + c->r) + c->r0 * c->r0;
+    op.params = c->kinds * c->r * (c->S + c->r) + c->r0 * c->r0;
     op.form = PU_FORM_CHAIN;
     op.noise = c->r0 + c->d + (c->T - 1) * c->r;
     op.trusted = 2;
@@ -13282,6 +13302,7 @@ PU__FN void pu__chain_back(pu__direct *e, pu_int t, pu__logs *logs)
     const pu__chain *k = c->chain;
     pu_int S = k->S, r = k->r, wide = c->wide;
     double *g = c->steps + t * (r + r * S + r * r), *G = g + r, *Vi = G + r * S;
+    pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
     /* [U B | U F | u], row by row */
     for (pu_int i = 0; i < S; i++) {
         double *to = c->W + (r + i) * wide;
@@ -13290,10 +13311,10 @@ PU__FN void pu__chain_back(pu__direct *e, pu_int t, pu__logs *logs)
             double u = to[r + j];
             if (u == 0)
                 continue;
-            for (pu_int at = k->B.start[j]; at < k->B.start[j + 1]; at++)
-                c->row[k->B.col[at]] += u * k->B.value[at];
-            for (pu_int at = k->F.start[j]; at < k->F.start[j + 1]; at++)
-                c->row[r + k->F.col[at]] += u * k->F.value[at];
+            for (pu_int at = B.start[j]; at < B.start[j + 1]; at++)
+                c->row[B.col[at]] += u * B.value[at];
+            for (pu_int at = F.start[j]; at < F.start[j + 1]; at++)
+                c->row[r + F.col[at]] += u * F.value[at];
         }
         memcpy(to, c->row, (size_t)(r + S) * sizeof *to);
     }
@@ -13401,7 +13422,7 @@ PU__FN void pu__chain_first(pu__direct *e)
     pu__chain_work *c = &e->chain;
     const pu__chain *k = c->chain;
     pu_int S = k->S, r0 = k->r0, cols = r0 + k->d, wide = cols + 1;
-    double *mean = e->column, *K0 = c->sums + k->r * (S + k->r), *x = c->first;
+    double *mean = e->column, *K0 = c->sums + k->kinds * k->r * (S + k->r), *x = c->first;
     const double *V = c->inverse;
     for (pu_int i = 0; i < cols; i++) {
         x[i] = 0;
@@ -13435,6 +13456,14 @@ PU__FN void pu__chain_first(pu__direct *e)
         }
 }
 
+/* s += F before + B w of step t. */
+PU__FN void pu__chain_step(const pu__chain *k, pu_int t, const double *before, const double *w, double *s)
+{
+    pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
+    pu__sparse_add(&F, k->S, before, s);
+    pu__sparse_add(&B, k->S, w, s);
+}
+
 /* The mean of s_t from that of s_{t-1}; w: that of its shocks. */
 PU__FN void pu__chain_mean(pu__direct *e, pu_int t, double *w)
 {
@@ -13449,31 +13478,32 @@ PU__FN void pu__chain_mean(pu__direct *e, pu_int t, double *w)
         c->largest = pu__max(c->largest, fabs(w[i]));
     }
     memset(mean, 0, (size_t)S * sizeof *mean);
-    pu__sparse_add(&k->F, S, before, mean);
-    pu__sparse_add(&k->B, S, w, mean);
+    pu__chain_step(k, t, before, w, mean);
 }
 
 /* N = [(B V^-1)'; L M'] of a step, M = F - B V^-1 G and L the factor for s_{t-1}: N'N is the covariance of s_t. States without
    shocks have the few entries of F in their column of M'. */
-PU__FN void pu__chain_transition(pu__chain_work *c, const double *G, const double *Vi)
+PU__FN void pu__chain_transition(pu__chain_work *c, pu_int t)
 {
     const pu__chain *k = c->chain;
     pu_int S = k->S, r = k->r;
     double *m = c->row, *N = c->N + r * S; /* a row of M; L M' */
+    const double *G = c->steps + t * (r + r * S + r * r) + r, *Vi = G + r * S;
+    pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
     c->q = r;
     memset(c->N, 0, (size_t)((r + S) * S) * sizeof *c->N);
     for (pu_int i = 0; i < S; i++) {
-        int shocked = k->B.start[i + 1] > k->B.start[i];
+        int shocked = B.start[i + 1] > B.start[i];
         memset(m, 0, (size_t)S * sizeof *m);
-        for (pu_int at = k->F.start[i]; at < k->F.start[i + 1]; at++) {
-            pu_int col = k->F.col[at];
-            m[col] += k->F.value[at];
+        for (pu_int at = F.start[i]; at < F.start[i + 1]; at++) {
+            pu_int col = F.col[at];
+            m[col] += F.value[at];
             for (pu_int l = col; !shocked && l < S; l++)
-                N[l * S + i] += k->F.value[at] * c->L[l * S + col];
+                N[l * S + i] += F.value[at] * c->L[l * S + col];
         }
-        for (pu_int at = k->B.start[i]; at < k->B.start[i + 1]; at++) {
-            pu_int l = k->B.col[at];
-            double b = k->B.value[at];
+        for (pu_int at = B.start[i]; at < B.start[i + 1]; at++) {
+            pu_int l = B.col[at];
+            double b = B.value[at];
             for (pu_int j = 0; j < S; j++)
                 m[j] -= b * G[l * S + j];
             for (pu_int j = l; j < r; j++)
@@ -13492,7 +13522,7 @@ PU__FN void pu__chain_shocks(pu__direct *e, pu_int t, const double *w)
     pu_int S = c->chain->S, r = c->chain->r;
     const double *G = c->steps + t * (r + r * S + r * r) + r, *Vi = G + r * S;
     const double *before = e->column + (t - 1) * S;
-    double *Delta = c->sums, *K = Delta + r * S, *GL = c->square; /* G L' */
+    double *Delta = c->sums + pu__chain_kind(c->chain, t) * r * (S + r), *K = Delta + r * S, *GL = c->square; /* G L' */
     for (pu_int i = 0; i < r; i++) {
         double *to = GL + i * S, *delta = Delta + i * S;
         for (pu_int j = 0; j < S; j++) {
@@ -13681,9 +13711,8 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
         else
             pu__chain_mean(e, t, c->row);
         if (t > 0 && spread) {
-            const double *G = c->steps + t * (k->r + k->r * S + k->r * k->r) + k->r;
             pu__chain_shocks(e, t, c->row);
-            pu__chain_transition(c, G, G + k->r * S);
+            pu__chain_transition(c, t);
         }
         status = pu__chain_rows(e, t, &row, &seen, lane, fit);
         if (status)
@@ -13716,8 +13745,7 @@ PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
                 w[i] += V[i * n + j] * (double)normals[j];
         }
         if (t > 0) {
-            pu__sparse_add(&k->F, S, before, s);
-            pu__sparse_add(&k->B, S, w, s);
+            pu__chain_step(k, t, before, w, s);
         } else
             pu__chain_start(k, w, s);
         for (pu_int i = 0; i < S; i++)
@@ -18954,9 +18982,11 @@ typedef struct {
 /* Data of a structural model. */
 typedef struct {
     pu_int T, S, count;
+    double shortest, longest; /* of the gaps */
     pu__component *parts;
     pu__chain chain;
     pu_ar *ars;     /* of those parts that are autoregressions */
+    double *gaps;   /* kinds: time between steps */
     double *sums;   /* the chain's gradient, in double */
     pu_real *each;  /* count x S: what y sees of every part */
     pu_real *c;     /* S: their sum */
@@ -19159,18 +19189,18 @@ PU__FN void pu__component_F(const pu__component *c, pu_int i, const double *x, p
     }
 }
 
-/* And rows of B, and of B0, which has r0 columns. */
-PU__FN void pu__component_B(const pu__component *c, pu_int i, const double *x, pu__chain *chain)
+/* And rows of B, for a step of length `gap`, and of B0, which has r0 columns. */
+PU__FN void pu__component_B(const pu__component *c, pu_int i, const double *x, double gap, pu__sparse_rows *B, pu__chain *chain)
 {
     pu_int p = c->states, row = c->state + i;
     int smooth = pu__part_smooth(c->part.kind) > 0, ar = c->part.kind == PU_PART_AR;
     double scale = c->shocks ? sqrt(x[ar ? p : 0]) : 0, *start = chain->B0 + row * chain->r0 + c->start;
     for (pu_int j = 0; smooth && j <= i; j++) {
-        pu__sparse_put(&chain->B, row, c->shock + j, scale * c->B[i * p + j]);
+        pu__sparse_put(B, row, c->shock + j, scale * c->B[i * p + j]);
         start[j] = scale * c->B0[i * p + j];
     }
     if (!smooth && i < c->shocks)
-        pu__sparse_put(&chain->B, row, c->shock + i, scale);
+        pu__sparse_put(B, row, c->shock + i, scale * sqrt(gap)); /* a gap that is not 1 is of levels alone */
     if (c->part.kind == PU_PART_CYCLE)
         start[i] = scale / sqrt((1 - x[1]) * (1 + x[1]));
 }
@@ -19252,6 +19282,35 @@ PU__FN pu_int pu__component_natural(const pu__component *c, const pu_real *theta
     return -1;
 }
 
+/* 2 pi times the frequency at which a Matern part's spectrum bends, (2 p - 1)^1/2 / length. */
+PU__FN double pu__component_rate(const pu__component *c, const double *x)
+{
+    return sqrt((double)(2 * c->states - 1)) / x[1];
+}
+
+/* Sets what a part has of its own for theta; a refused theta may leave that changed, but nothing of the chain. */
+PU__FN pu_status pu__component_set(pu__structure *s, pu__component *c, const pu_real *theta, pu_int *index)
+{
+    double x[PU_AR_MAX + 2];
+    pu_real gamma[PU_AR_MAX];
+    pu_status status;
+    pu_int bad = pu__component_natural(c, theta, x);
+    if (bad >= 0)
+        return pu__refuse_entry(index, c->at + bad);
+    /* the shortest step and the longest */
+    if (pu__part_smooth(c->part.kind) && !(pu__matern_set(c, pu__component_rate(c, x) * s->longest) &&
+                                           pu__matern_set(c, pu__component_rate(c, x) * s->shortest)))
+        return pu__refuse_entry(index, c->at + 1);
+    if (!c->ar)
+        return PU_OK;
+    for (pu_int i = 0; i < c->states; i++)
+        gamma[i] = (pu_real)x[i];
+    status = pu__ar_set(c->ar, pu__most(s->T, c->states), c->states, gamma, theta + c->at, (pu_real)x[c->states], index);
+    if (status)
+        *index += c->at;
+    return status;
+}
+
 /* model.set: theta -> F, B, B0 and psi. All that can be refused comes first. */
 PU__FN pu_status pu__structure_set(PU__SET_ARGS)
 {
@@ -19261,35 +19320,29 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
     pu_real sigma2;
     if (!pu__exp(theta[model->params - 1], &sigma2))
         return pu__refuse_entry(index, model->params - 1);
-    for (int write = 0; write < 2; write++)
+    for (pu_int n = 0; n < s->count; n++) {
+        pu_status status = pu__component_set(s, s->parts + n, theta, index);
+        if (status)
+            return status;
+    }
+    for (pu_int kind = 0; kind < chain->kinds; kind++)
         for (pu_int n = 0; n < s->count; n++) {
             pu__component *c = s->parts + n;
-            pu_int smooth = pu__part_smooth(c->part.kind), bad = pu__component_natural(c, theta, x);
-            if (bad >= 0)
-                return pu__refuse_entry(index, c->at + bad);
-            if (!write && c->ar) {
-                pu_real gamma[PU_AR_MAX];
-                pu_status status;
-                for (pu_int i = 0; i < c->states; i++)
-                    gamma[i] = (pu_real)x[i];
-                status = pu__ar_set(c->ar, pu__most(s->T, c->states), c->states, gamma, theta + c->at, (pu_real)x[c->states], index);
-                if (status) {
-                    *index += c->at;
-                    return status;
-                }
-            }
-            if (!write && smooth && !pu__matern_set(c, sqrt((double)(2 * smooth - 1)) * c->part.step / x[1]))
-                return pu__refuse_entry(index, c->at + 1);
-            for (pu_int i = 0; write && i < c->states; i++) {
+            pu__sparse_rows F = pu__chain_at(&chain->F, kind), B = pu__chain_at(&chain->B, kind);
+            double gap = s->gaps[kind];
+            (void)pu__component_natural(c, theta, x);
+            if (pu__part_smooth(c->part.kind))
+                (void)pu__matern_set(c, pu__component_rate(c, x) * gap);
+            for (pu_int i = 0; i < c->states; i++) {
                 pu_int row = c->state + i;
-                chain->F.start[row + 1] = chain->F.start[row];
-                chain->B.start[row + 1] = chain->B.start[row];
-                pu__component_F(c, i, x, &chain->F);
+                F.start[row + 1] = F.start[row];
+                B.start[row + 1] = B.start[row];
+                pu__component_F(c, i, x, &F);
                 if (c->part.kind == PU_PART_LEVEL && n + 1 < s->count && c[1].part.kind == PU_PART_SLOPE)
-                    pu__sparse_put(&chain->F, row, row + 1, 1);
-                pu__component_B(c, i, x, chain);
+                    pu__sparse_put(&F, row, row + 1, 1);
+                pu__component_B(c, i, x, gap, &B, chain);
             }
-            if (write && c->ar)
+            if (c->ar)
                 pu__component_ar_start(c, chain);
         }
     pu__copy(s->theta, theta, model->params);
@@ -19358,24 +19411,33 @@ PU__FN double pu__component_matern_grad(const pu__component *c, const pu__chain 
 }
 
 /* The gradient of a part's theta from those of the chain's parameters. x: natural values. */
-PU__FN void pu__component_grad(const pu__component *c, const pu__chain *chain, const double *x, const double *sums, pu_real *grad)
+PU__FN void pu__component_grad(const pu__structure *s, const pu__component *c, const double *x, pu_real *grad)
 {
-    const double *Delta = sums, *K = Delta + chain->r * chain->S, *K0 = K + chain->r * chain->r;
-    pu_int smooth = pu__part_smooth(c->part.kind), p = c->states;
+    const pu__chain *chain = &s->chain;
+    pu_int p = c->states, each = chain->r * (chain->S + chain->r);
+    const double *Delta = s->sums, *K0 = Delta + chain->kinds * each;
     int ar = c->part.kind == PU_PART_AR;
-    double variance = 0, start = 0;
+    double variance = 0, start = 0, length = 0;
     if (c->params == 0)
         return;
-    for (pu_int i = 0; i < c->shocks; i++)
-        variance += K[(c->shock + i) * (chain->r + 1)] / 2;
+    for (pu_int kind = 0; kind < chain->kinds; kind++) {
+        const double *D = Delta + kind * each, *K = D + chain->r * chain->S;
+        for (pu_int i = 0; i < c->shocks; i++)
+            variance += K[(c->shock + i) * (chain->r + 1)] / 2;
+        if (pu__part_smooth(c->part.kind)) {
+            pu__component step = *c;
+            double turn = pu__component_rate(c, x) * s->gaps[kind];
+            (void)pu__matern_set(&step, turn);
+            length += pu__component_matern_grad(&step, chain, sqrt(x[0]), turn, D, K);
+        }
+    }
     for (pu_int i = 0; i < c->starts; i++)
         start += K0[(c->start + i) * (chain->r0 + 1)] / 2;
     grad[ar ? p : 0] = (pu_real)(variance + start);
     if (ar)
         pu__component_ar_grad(c, chain, Delta, K0, grad);
-    else if (smooth)
-        grad[1] = (pu_real)pu__component_matern_grad(c, chain, sqrt(x[0]), sqrt((double)(2 * smooth - 1)) * c->part.step / x[1],
-                                                     Delta, K);
+    else if (pu__part_smooth(c->part.kind))
+        grad[1] = (pu_real)length;
     else if (c->part.kind == PU_PART_CYCLE) {
         const double *D0 = Delta + c->shock * chain->S + c->state, *D1 = D0 + chain->S;
         double scale = sqrt(x[0]), cosine = cos(x[2]), sine = sin(x[2]);
@@ -19391,12 +19453,12 @@ PU__FN void pu__component_grad(const pu__component *c, const pu__chain *chain, c
 PU__FN pu_status pu__structure_grad(PU__MODEL_GRAD_ARGS)
 {
     const pu__structure *s = pu__structure_of(model);
-    double x[PU_AR_MAX + 2], *sums = s->sums;
-    pu__ssm_widen(model->Gamma.params, g->Gamma, sums);
+    double x[PU_AR_MAX + 2];
+    pu__ssm_widen(model->Gamma.params, g->Gamma, s->sums);
     for (pu_int n = 0; n < s->count; n++) {
         const pu__component *c = s->parts + n;
         (void)pu__component_natural(c, s->theta, x);
-        pu__component_grad(c, &s->chain, x, sums, grad + c->at);
+        pu__component_grad(s, c, x, grad + c->at);
     }
     grad[model->params - 1] = (pu_real)-pu__dot(s->T, NULL, s->psi, g->psi);
     return PU_OK;
@@ -19456,7 +19518,7 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
         }
         if (pu__part_smooth(c->part.kind)) {
             share = 1;
-            theta[c->at + 1] = (pu_real)log(c->part.step * pu__clamp((double)s->T / 10, 2, 100));
+            theta[c->at + 1] = (pu_real)log((s->shortest + s->longest) / 2 * pu__clamp((double)s->T / 10, 2, 100));
         }
         if (c->params)
             theta[c->at + (c->part.kind == PU_PART_AR ? c->states : 0)] = (pu_real)log(share * change);
@@ -19476,7 +19538,7 @@ typedef struct {
     pu_model made;
     pu__structure s;
     const pu_part *given;
-    pu_int entries_F, entries_B, ars;
+    pu_int ars;
     pu__call call;
 } pu__structural_draft;
 
@@ -19490,14 +19552,15 @@ PU__FN void pu__structural_layout(void *self, pu__arena *arena)
     s->parts = (pu__component *)pu__take(arena, s->count, 1, sizeof *s->parts);
     s->ars = (pu_ar *)pu__take(arena, d->ars, 1, sizeof *s->ars);
     c->F.start = pu__indices(arena, c->S + 1);
-    c->F.col = pu__indices(arena, d->entries_F);
-    c->F.value = pu__doubles(arena, d->entries_F, 1);
+    c->F.col = pu__indices(arena, c->F.room);
+    c->F.value = pu__doubles(arena, c->F.room, c->kinds);
     c->B.start = pu__indices(arena, c->S + 1);
-    c->B.col = pu__indices(arena, d->entries_B);
-    c->B.value = pu__doubles(arena, d->entries_B, 1);
+    c->B.col = pu__indices(arena, c->B.room);
+    c->B.value = pu__doubles(arena, c->B.room, c->kinds);
     c->B0 = pu__doubles(arena, c->S, c->r0);
     c->diffuse = pu__indices(arena, c->d);
-    s->sums = pu__doubles(arena, c->r * (c->S + c->r) + c->r0 * c->r0, 1);
+    s->gaps = pu__doubles(arena, c->kinds, 1);
+    s->sums = pu__doubles(arena, c->kinds * c->r * (c->S + c->r) + c->r0 * c->r0, 1);
     s->each = pu__reals(arena, s->count, c->S);
     s->c = pu__reals(arena, c->S, 1);
     s->psi = pu__reals(arena, c->T, 1);
@@ -19523,8 +19586,6 @@ PU__FN const char *pu__part_fault(const pu_part *parts, pu_int n)
         return "parts[index].size (of seasons and autoregressions alone)";
     if (p->constant && (p->kind == PU_PART_CYCLE || p->kind == PU_PART_AR || smooth))
         return "parts[index].constant (of levels, slopes and seasons alone)";
-    if (!(p->step >= 0) || !pu__finite_double(p->step) || (p->step > 0 && !smooth))
-        return "parts[index].step (of Matern parts alone; positive, or 0 = 1)";
     return NULL;
 }
 
@@ -19533,8 +19594,6 @@ PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu__chai
 {
     memset(c, 0, sizeof *c);
     c->part = *given;
-    if (!(c->part.step > 0))
-        c->part.step = 1;
     pu__component_size(c);
     c->state = chain->S;
     c->shock = chain->r;
@@ -19577,8 +19636,42 @@ PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
     chain->level = level;
 }
 
+/* Times of the steps: the gaps between them, kind by kind. Equal ones, up to rounding, are one kind. */
+PU__FN pu_status pu__structural_times(pu__structure *s, const double *times, const pu_part *parts, pu_report *report)
+{
+    double largest = 0;
+    for (pu_int n = 0; n < s->count; n++)
+        if (parts[n].kind != PU_PART_LEVEL && parts[n].kind < PU_PART_MATERN12)
+            return pu__fail(report, PU_E_UNSUPPORTED, "parts[index].kind (with times: levels and Matern parts alone)", -1, n);
+    s->shortest = HUGE_VAL;
+    s->longest = 0;
+    for (pu_int t = 0; t < s->T; t++) {
+        double gap = t > 0 ? times[t] - times[t - 1] : 1;
+        if (!pu__finite_double(times[t]))
+            return pu__fail(report, PU_E_NONFINITE, "times", -1, t);
+        if (!(gap > 0))
+            return pu__fail(report, PU_E_ARGUMENT, "times (each later than the one before)", -1, t);
+        largest = pu__max(largest, fabs(times[t]));
+        if (t == 0)
+            continue;
+        s->shortest = s->shortest < gap ? s->shortest : gap;
+        s->longest = pu__max(s->longest, gap);
+    }
+    if (s->T == 1)
+        s->shortest = s->longest = 1;
+    s->chain.kinds = s->longest - s->shortest <= 4 * DBL_EPSILON * largest ? 1 : s->T;
+    return PU_OK;
+}
+
 /* The sum of parts and noise. */
 PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_part *parts, pu_int count, pu_report *report)
+{
+    return pu_model_structural_at(model, steps, NULL, parts, count, report);
+}
+
+/* The same at times of the caller's. */
+PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const double *times, const pu_part *parts, pu_int count,
+                                        pu_report *report)
 {
     pu__structural_draft d;
     pu__structure *s = &d.s;
@@ -19601,8 +19694,8 @@ PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_par
         pu__component_place(&c, parts + n, &s->chain, &d.made.params);
         d.ars += parts[n].kind == PU_PART_AR;
         /* a row of F has three entries or less, or as many as its part has states; each shock enters one state, or all */
-        d.entries_F += 3 * c.states + (pu__part_smooth(parts[n].kind) ? 9 : c.states);
-        d.entries_B += c.shocks + (pu__part_smooth(parts[n].kind) ? 9 : 0);
+        s->chain.F.room += 3 * c.states + (pu__part_smooth(parts[n].kind) ? 9 : c.states);
+        s->chain.B.room += c.shocks + (pu__part_smooth(parts[n].kind) ? 9 : 0);
     }
     d.made.params++;
     d.given = parts;
@@ -19610,6 +19703,11 @@ PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_par
     s->T = steps;
     s->S = s->chain.S;
     s->chain.T = steps;
+    s->chain.kinds = 1;
+    s->shortest = 1;
+    s->longest = 1;
+    if (times && pu__structural_times(s, times, parts, report))
+        return report->status;
     if (s->S > PTRDIFF_MAX / (pu_int)sizeof(double) / 8 / steps / (s->S + 1))
         return pu__refuse(report, PU_E_OVERFLOW, "steps");
     status = pu__allocate(&d.call, pu__structural_layout, &d);
@@ -19621,6 +19719,8 @@ PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_par
     if (status)
         return status;
     memset(d.made.data, 0, d.call.arena.used);
+    for (pu_int kind = 0; kind < s->chain.kinds; kind++)
+        s->gaps[kind] = kind > 0 ? times[kind] - times[kind - 1] : s->shortest;
     pu__structural_fill(s, parts);
     *model = d.made;
     *pu__structure_of(model) = *s;

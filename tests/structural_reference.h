@@ -178,7 +178,7 @@ static void ref_make(ref_model *m, int T, const pu_part *parts, int count, const
             states = (int)p->kind - (int)PU_PART_MATERN12 + 1;
             diffuse = 0;
             m->see[n][S] = 1;
-            ref_matern(m, states, exp(theta[0]), sqrt(2.0 * states - 1) * (p->step > 0 ? p->step : 1) / exp(theta[1]));
+            ref_matern(m, states, exp(theta[0]), sqrt(2.0 * states - 1) / exp(theta[1]));
             theta += 2;
         }
         if (diffuse) {

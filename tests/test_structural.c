@@ -13,39 +13,39 @@ typedef struct {
     pu_part parts[REF_PARTS];
 } shape;
 
-/* kind, size, constant, step */
+/* kind, size, constant */
 static const shape shapes[] = {
-    {"level", 20, 1, {{PU_PART_LEVEL, 0, 0, 0}}},
-    {"constant level", 20, 1, {{PU_PART_LEVEL, 0, 1, 0}}},
-    {"one step", 1, 1, {{PU_PART_LEVEL, 0, 0, 0}}},
-    {"level and slope", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SLOPE, 0, 0, 0}}},
-    {"smooth trend", 20, 2, {{PU_PART_LEVEL, 0, 1, 0}, {PU_PART_SLOPE, 0, 0, 0}}},
-    {"straight line", 20, 2, {{PU_PART_LEVEL, 0, 1, 0}, {PU_PART_SLOPE, 0, 1, 0}}},
-    {"season", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON, 4, 0, 0}}},
-    {"season of 2", 12, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON, 2, 0, 0}}},
-    {"constant season", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON, 5, 1, 0}}},
-    {"basic structural", 30, 3, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SLOPE, 0, 0, 0}, {PU_PART_SEASON, 7, 0, 0}}},
-    {"trigonometric, even", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON_TRIG, 6, 0, 0}}},
-    {"trigonometric, odd", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON_TRIG, 5, 0, 0}}},
-    {"constant trigonometric", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON_TRIG, 4, 1, 0}}},
-    {"cycle", 20, 1, {{PU_PART_CYCLE, 0, 0, 0}}},
-    {"level and cycle", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_CYCLE, 0, 0, 0}}},
-    {"autoregression 1", 20, 1, {{PU_PART_AR, 1, 0, 0}}},
-    {"autoregression 3", 20, 2, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_AR, 3, 0, 0}}},
-    {"shorter than its order", 3, 1, {{PU_PART_AR, 5, 0, 0}}},
-    {"Matern 1/2", 20, 1, {{PU_PART_MATERN12, 0, 0, 0}}},
-    {"Matern 3/2", 20, 1, {{PU_PART_MATERN32, 0, 0, 0.5}}},
-    {"Matern 5/2", 20, 1, {{PU_PART_MATERN52, 0, 0, 2}}},
-    {"two seasons", 30, 3, {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON, 4, 0, 0}, {PU_PART_SEASON_TRIG, 7, 0, 0}}},
+    {"level", 20, 1, {{PU_PART_LEVEL, 0, 0}}},
+    {"constant level", 20, 1, {{PU_PART_LEVEL, 0, 1}}},
+    {"one step", 1, 1, {{PU_PART_LEVEL, 0, 0}}},
+    {"level and slope", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}}},
+    {"smooth trend", 20, 2, {{PU_PART_LEVEL, 0, 1}, {PU_PART_SLOPE, 0, 0}}},
+    {"straight line", 20, 2, {{PU_PART_LEVEL, 0, 1}, {PU_PART_SLOPE, 0, 1}}},
+    {"season", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON, 4, 0}}},
+    {"season of 2", 12, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON, 2, 0}}},
+    {"constant season", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON, 5, 1}}},
+    {"basic structural", 30, 3, {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}, {PU_PART_SEASON, 7, 0}}},
+    {"trigonometric, even", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON_TRIG, 6, 0}}},
+    {"trigonometric, odd", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON_TRIG, 5, 0}}},
+    {"constant trigonometric", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON_TRIG, 4, 1}}},
+    {"cycle", 20, 1, {{PU_PART_CYCLE, 0, 0}}},
+    {"level and cycle", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_CYCLE, 0, 0}}},
+    {"autoregression 1", 20, 1, {{PU_PART_AR, 1, 0}}},
+    {"autoregression 3", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_AR, 3, 0}}},
+    {"shorter than its order", 3, 1, {{PU_PART_AR, 5, 0}}},
+    {"Matern 1/2", 20, 1, {{PU_PART_MATERN12, 0, 0}}},
+    {"Matern 3/2", 20, 1, {{PU_PART_MATERN32, 0, 0}}},
+    {"Matern 5/2", 20, 1, {{PU_PART_MATERN52, 0, 0}}},
+    {"two seasons", 30, 3, {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON, 4, 0}, {PU_PART_SEASON_TRIG, 7, 0}}},
     {"six parts",
      24,
      6,
-     {{PU_PART_LEVEL, 0, 0, 0},
-      {PU_PART_SLOPE, 0, 0, 0},
-      {PU_PART_SEASON, 4, 0, 0},
-      {PU_PART_CYCLE, 0, 0, 0},
-      {PU_PART_AR, 2, 0, 0},
-      {PU_PART_MATERN32, 0, 0, 0}}}};
+     {{PU_PART_LEVEL, 0, 0},
+      {PU_PART_SLOPE, 0, 0},
+      {PU_PART_SEASON, 4, 0},
+      {PU_PART_CYCLE, 0, 0},
+      {PU_PART_AR, 2, 0},
+      {PU_PART_MATERN32, 0, 0}}}};
 #define SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
 
 /* gaps: none, some, a block at the start and the last steps */
@@ -156,7 +156,7 @@ TEST every_part_agrees_with_its_definition(void)
 
 TEST unidentified_states_are_named(void)
 {
-    static const pu_part trend[] = {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SLOPE, 0, 0, 0}, {PU_PART_SEASON, 4, 0, 0}};
+    static const pu_part trend[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}, {PU_PART_SEASON, 4, 0}};
     pu_real y[12], theta[4] = {0, 0, 0, 0}, grad[4] = {9, 9, 9, 9};
     pu_data data = pu_data_nan(1, 12, y);
     pu_model m;
@@ -193,21 +193,19 @@ TEST wrong_parts_are_refused(void)
     static const struct {
         pu_part part;
         const char *named;
-    } wrong[] = {{{(pu_part_kind)99, 0, 0, 0}, "kind"},
-                 {{PU_PART_SLOPE, 0, 0, 0}, "slope must follow"},
-                 {{PU_PART_SEASON, 0, 0, 0}, "period"},
-                 {{PU_PART_SEASON_TRIG, 1, 0, 0}, "period"},
-                 {{PU_PART_SEASON, 1000, 0, 0}, "longer than the series"},
-                 {{PU_PART_AR, 0, 0, 0}, "order"},
-                 {{PU_PART_AR, PU_AR_MAX + 1, 0, 0}, "order"},
-                 {{PU_PART_LEVEL, 3, 0, 0}, "size"},
-                 {{PU_PART_CYCLE, 0, 1, 0}, "constant"},
-                 {{PU_PART_LEVEL, 0, 0, 1}, "step"},
-                 {{PU_PART_MATERN32, 0, 0, -1}, "step"},
-                 {{PU_PART_MATERN32, 0, 0, (double)NAN}, "step"}};
+    } wrong[] = {{{(pu_part_kind)99, 0, 0}, "kind"},
+                 {{PU_PART_SLOPE, 0, 0}, "slope must follow"},
+                 {{PU_PART_SEASON, 0, 0}, "period"},
+                 {{PU_PART_SEASON_TRIG, 1, 0}, "period"},
+                 {{PU_PART_SEASON, 1000, 0}, "longer than the series"},
+                 {{PU_PART_AR, 0, 0}, "order"},
+                 {{PU_PART_AR, PU_AR_MAX + 1, 0}, "order"},
+                 {{PU_PART_LEVEL, 3, 0}, "size"},
+                 {{PU_PART_CYCLE, 0, 1}, "constant"}};
+
     pu_model m;
     pu_report r;
-    pu_part level = {PU_PART_LEVEL, 0, 0, 0};
+    pu_part level = {PU_PART_LEVEL, 0, 0};
     memset(&m, 0, sizeof m);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         tc_set_case("part %d", (int)i);
@@ -228,7 +226,7 @@ TEST wrong_parts_are_refused(void)
 
 TEST other_engines_are_refused(void)
 {
-    static const pu_part level = {PU_PART_LEVEL, 0, 0, 0};
+    static const pu_part level = {PU_PART_LEVEL, 0, 0};
     static const pu_engine engines[] = {PU_ITERATIVE, PU_DENSE, PU_DUAL, PU_BANDED};
     pu_real y[5] = {1, 2, 3, 2, 1}, theta[2] = {0, 0}, grad[2];
     pu_data data = pu_data_full(1, 5, y);
@@ -257,7 +255,7 @@ TEST other_engines_are_refused(void)
 /* Draws from the posterior have its mean and variances: 4,000 of them, 5 standard errors. */
 TEST draws_have_the_moments_of_the_posterior(void)
 {
-    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON, 3, 0, 0}, {PU_PART_CYCLE, 0, 0, 0}};
+    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON, 3, 0}, {PU_PART_CYCLE, 0, 0}};
     enum { T = 8, S = 5, DRAWS = 4000 };
     pu_model m;
     pu_report r;
@@ -300,7 +298,7 @@ TEST draws_have_the_moments_of_the_posterior(void)
 /* Simulated series, several at once: the fit converges to a gradient of zero, whatever the threads, and its errors are there. */
 TEST fits_converge(void)
 {
-    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SLOPE, 0, 0, 0}, {PU_PART_SEASON, 4, 0, 0}};
+    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}, {PU_PART_SEASON, 4, 0}};
     enum { T = 120, N = 3 };
     pu_model m;
     pu_report r;
@@ -337,7 +335,7 @@ TEST fits_converge(void)
 /* The likelihood does not depend on the level of the series, and the smoothed level follows it: a diffuse start. */
 TEST level_of_the_series_does_not_matter(void)
 {
-    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0, 0}, {PU_PART_SEASON_TRIG, 4, 0, 0}};
+    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON_TRIG, 4, 0}};
     pu_real y[24], theta[3] = {0, -1, -1};
     pu_data data = pu_data_full(1, 24, y);
     pu_model m;
@@ -354,43 +352,98 @@ TEST level_of_the_series_does_not_matter(void)
     PASS();
 }
 
-/* A dense Gaussian process with a Matern covariance on a grid is the same model: likelihood to 10 digits. */
+/* ---- Gaussian processes ---- */
+
+#define POINTS 60
+
+/* The likelihood of a dense Gaussian process with a Matern covariance of k + 1/2 and, where `level`, a random walk of variance
+   exp(walk) per unit of time that begins flat. theta = [log variance | log length | log noise]. */
+static double dense_nll(int k, const double *times, const double *theta, int level, double walk, const pu_real *y)
+{
+    double *V = tc_doubles(POINTS * POINTS), *x = tc_doubles(POINTS), *ones = tc_doubles(POINTS), nll, sum = 0, cross = 0, square = 0;
+    for (int i = 0; i < POINTS; i++) {
+        for (int j = 0; j < POINTS; j++) {
+            double d = sqrt(2.0 * k + 1) * fabs(times[i] - times[j]) / exp(theta[1]);
+            double poly = k == 0 ? 1 : k == 1 ? 1 + d : 1 + d + d * d / 3;
+            V[i * POINTS + j] = exp(theta[0]) * poly * exp(-d) + (i == j ? exp(theta[2]) : 0);
+            if (level) V[i * POINTS + j] += exp(walk) * ((i < j ? times[i] : times[j]) - times[0]);
+        }
+        x[i] = (double)y[i];
+        ones[i] = 1;
+    }
+    tc_cholesky(POINTS, V);
+    nll = tc_logdet(POINTS, V) / 2 + POINTS * log(2 * acos(-1.0)) / 2;
+    tc_solve(POINTS, V, x);
+    tc_solve(POINTS, V, ones);
+    for (int i = 0; i < POINTS; i++) {
+        square += x[i] * (double)y[i];
+        cross += x[i];
+        sum += ones[i];
+    }
+    nll += square / 2;
+    return level ? nll + (log(sum) - cross * cross / sum) / 2 : nll;
+}
+
+/* On a grid and at any times it is the same model: likelihood to 10 digits, gradient against differences. */
 TEST matern_is_the_gaussian_process(void)
 {
-    enum { n = 60 };
     static const pu_part_kind kinds[] = {PU_PART_MATERN12, PU_PART_MATERN32, PU_PART_MATERN52};
-    double *V = tc_doubles(n * n), *x = tc_doubles(n);
-    pu_real y[n], theta[3];
-    pu_data data = pu_data_full(1, n, y);
+    pu_real y[POINTS], theta[4], grad[4];
+    double times[POINTS];
+    pu_data data = pu_data_full(1, POINTS, y);
+    tc_fill_normal(9, POINTS, y);
     for (int k = 0; k < 3; k++)
-        for (int length = 1; length <= 1000; length *= 10) {
-            pu_part part = {kinds[k], 0, 0, 0.5};
-            pu_model m;
-            pu_report r;
-            double nll, want = 0;
-            tc_set_case("Matern %d/2, length %d", 2 * k + 1, length);
-            memset(&m, 0, sizeof m);
-            TC_ASSERT(pu_model_structural(&m, n, &part, 1, &r) == PU_OK);
-            theta[0] = PU_R(0.5);
-            theta[1] = (pu_real)log((double)length);
-            theta[2] = PU_R(-2);
-            tc_fill_normal(9, n, y);
-            for (int i = 0; i < n; i++) {
-                for (int j = 0; j < n; j++) {
-                    double d = sqrt(2.0 * k + 1) * 0.5 * abs(i - j) / exp((double)theta[1]);
-                    double poly = k == 0 ? 1 : k == 1 ? 1 + d : 1 + d + d * d / 3;
-                    V[i * n + j] = exp((double)theta[0]) * poly * exp(-d) + (i == j ? exp((double)theta[2]) : 0);
+        for (int variant = 0; variant < 4; variant++)
+            for (int length = 1; length <= 1000; length *= 10) {
+                int uneven = variant % 2, level = variant / 2;
+                pu_part parts[2] = {{kinds[k], 0, 0}, {PU_PART_LEVEL, 0, 0}};
+                pu_model m;
+                pu_report r;
+                double at[3], want, h = 1e-4;
+                tc_set_case("Matern %d/2, length %d, variant %d", 2 * k + 1, length, variant);
+                memset(&m, 0, sizeof m);
+                for (int i = 0; i < POINTS; i++) times[i] = 0.5 * i + (uneven ? 0.2 * (i % 3) - 7 : 0);
+                TC_ASSERT(pu_model_structural_at(&m, POINTS, times, parts, 1 + level, &r) == PU_OK);
+                at[0] = 0.5;
+                at[1] = (double)(pu_real)log((double)length);
+                at[2] = -2;
+                for (int i = 0; i < 2; i++) theta[i] = (pu_real)at[i];
+                theta[2] = (pu_real)(level ? -1 : at[2]);
+                theta[3] = (pu_real)at[2];
+                want = dense_nll(k, times, at, level, -1, y);
+                TC_ASSERT(pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r) == PU_OK);
+                PU_CHECK_CLOSE(r.nll, want, PU_TEST_PICK(1e-10, 1e-6) * (fabs(want) + POINTS));
+                for (int i = 0; i < 3; i++) {
+                    double up, down;
+                    at[i] += h;
+                    up = dense_nll(k, times, at, level, -1, y);
+                    at[i] -= 2 * h;
+                    down = dense_nll(k, times, at, level, -1, y);
+                    at[i] += h;
+                    PU_CHECK_CLOSE(grad[i == 2 ? 2 + level : i], (up - down) / (2 * h), PU_TEST_PICK(1e-5, 1e-4) * (1 + fabs(want)));
                 }
-                x[i] = (double)y[i];
+                pu_model_free(&m);
+                tc_release_to(0);
             }
-            TC_ASSERT(tc_cholesky(n, V));
-            want = tc_logdet(n, V) / 2 + n * log(2 * acos(-1.0)) / 2;
-            tc_solve(n, V, x);
-            for (int i = 0; i < n; i++) want += x[i] * (double)y[i] / 2;
-            TC_ASSERT(pu_model_nll(&m, theta, &data, NULL, NULL, &nll, NULL, &r) == PU_OK);
-            PU_CHECK_CLOSE(nll, want, PU_TEST_PICK(1e-10, 1e-6) * (fabs(want) + n));
-            pu_model_free(&m);
-        }
+    PASS();
+}
+
+TEST times_are_checked(void)
+{
+    pu_part parts[2] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}};
+    double times[3] = {0, 1, 3};
+    pu_model m;
+    pu_report r;
+    memset(&m, 0, sizeof m);
+    TC_ASSERT(pu_model_structural_at(&m, 3, times, parts, 2, &r) == PU_E_UNSUPPORTED);
+    TC_ASSERT(r.where.index == 1);
+    times[2] = 1;
+    TC_ASSERT(pu_model_structural_at(&m, 3, times, parts, 1, &r) == PU_E_ARGUMENT);
+    TC_ASSERT(r.where.index == 2);
+    times[1] = (double)NAN;
+    TC_ASSERT(pu_model_structural_at(&m, 3, times, parts, 1, &r) == PU_E_NONFINITE);
+    TC_ASSERT(r.where.index == 1);
+    TC_ASSERT(m.data == NULL);
     PASS();
 }
 
@@ -408,5 +461,6 @@ int main(int argc, char **argv)
     RUN_TEST(fits_converge);
     RUN_TEST(level_of_the_series_does_not_matter);
     RUN_TEST(matern_is_the_gaussian_process);
+    RUN_TEST(times_are_checked);
     PU_TEST_MAIN_END();
 }

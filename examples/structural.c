@@ -8,7 +8,8 @@
    y_t = level + season + cycle + autoregression + Gaussian process + regressors + N(0, var.irregular), of what is asked for:
    pu_model_structural has the equations. Levels, slopes and seasons begin diffuse, nothing is known of them before the data; the
    likelihood is the exact one of that, by a Kalman filter in O(length). Standard errors are of the natural values (delta
-   method), 95 % intervals those of the scale on which a parameter is free, e.g. the logarithm of a variance.
+   method), 95 % intervals those of the scale on which a parameter is free, e.g. the logarithm of a variance. Bands of parts and
+   forecasts take the parameters for known.
 */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define PU_IMPLEMENTATION
@@ -543,7 +544,8 @@ int main(int argc, char **argv)
     device_open();
     choose_parts(&m, &ask);
     if (s.data) series_load(&s);
-    else s.known = (pu_int)length, s.length = s.known + (pu_int)s.forecast;
+    if (s.data && !s.columns && s.count > 1) fail(2, "--columns", "which of them are the series? They share all parameters");
+    if (!s.data) s.known = (pu_int)length, s.length = s.known + (pu_int)s.forecast;
     load_regressors(&m, &ask, &s);
     make_model(&m, s.length);
     theta = need_reals(2 * m.model->params), truth = theta + m.model->params;
@@ -560,6 +562,7 @@ int main(int argc, char **argv)
     /* the fit, and what it is worth */
     fit_flags_options(&flags, &fit);
     fit.optimizer = PU_LBFGS;
+    fit.fixed_probes = 1;
 #if STRUCTURAL_STARTS
     fit.starts = (pu_int)ask.starts;
 #endif

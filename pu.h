@@ -7706,6 +7706,7 @@ typedef struct {
 typedef struct {
     pu_int T, S, r, r0, d; /* steps, states, shocks per step, shocks at the start, diffuse states */
     pu__sparse_rows F, B;  /* S x S, S x r */
+    int turns;             /* F depends on parameters: Delta has a gradient, else 0 */
     pu_int kinds;          /* 1: all steps have the same F and B; T: each has its own */
     double *B0;            /* S x r0 */
     pu_int *diffuse;       /* d: states */
@@ -13220,6 +13221,22 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
    The gradient is that of the shocks' density, E of the posterior (Fisher's identity): d/dK = I - E w w', d/dDelta = -E w s'.
    ------------------------------------------------------------------------------------------------ */
 
+/* sum_i a_i b_i in double, four sums side by side. */
+PU__INLINE double pu__dot_short(pu_int n, const double *a, const double *b)
+{
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    pu_int i = 0;
+    for (; i + 4 <= n; i += 4) {
+        s0 += a[i] * b[i];
+        s1 += a[i + 1] * b[i + 1];
+        s2 += a[i + 2] * b[i + 2];
+        s3 += a[i + 3] * b[i + 3];
+    }
+    for (; i < n; i++)
+        s0 += a[i] * b[i];
+    return (s0 + s1) + (s2 + s3);
+}
+
 /* Rotates the rows x and y, entries first .. last - 1, so that y[at] becomes zero. */
 PU__INLINE void pu__givens(pu_int first, pu_int last, pu_int at, double *PU__RESTRICT x, double *PU__RESTRICT y)
 {
@@ -13411,7 +13428,7 @@ PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_rep
 PU__FN void pu__chain_start(const pu__chain *k, const double *x, double *s)
 {
     for (pu_int i = 0; i < k->S; i++)
-        s[i] += pu__ssm_dot(k->r0, k->B0 + i * k->r0, x);
+        s[i] += pu__dot_short(k->r0, k->B0 + i * k->r0, x);
     for (pu_int j = 0; j < k->d; j++)
         s[k->diffuse[j]] += x[k->r0 + j];
 }
@@ -13449,7 +13466,7 @@ PU__FN void pu__chain_first(pu__direct *e)
     }
     for (pu_int i = 0; i < r0; i++)
         for (pu_int j = 0; j < r0; j++) {
-            double covariance = pu__ssm_dot(cols, V + i * cols, V + j * cols);
+            double covariance = pu__dot_short(cols, V + i * cols, V + j * cols);
             K0[i * r0 + j] += (i == j) - x[i] * x[j] - covariance;
             if (i == j)
                 c->trace += covariance;
@@ -13474,7 +13491,7 @@ PU__FN void pu__chain_mean(pu__direct *e, pu_int t, double *w)
     const double *before = e->column + (t - 1) * S;
     double *mean = e->column + t * S;
     for (pu_int i = 0; i < r; i++) {
-        w[i] = g[i] - pu__ssm_dot(S, G + i * S, before);
+        w[i] = g[i] - pu__dot_short(S, G + i * S, before);
         c->largest = pu__max(c->largest, fabs(w[i]));
     }
     memset(mean, 0, (size_t)S * sizeof *mean);
@@ -13510,7 +13527,7 @@ PU__FN void pu__chain_transition(pu__chain_work *c, pu_int t)
                 c->N[j * S + i] += b * Vi[l * r + j];
         }
         for (pu_int l = 0; shocked && l < S; l++)
-            N[l * S + i] = pu__ssm_dot(l + 1, c->L + l * S, m);
+            N[l * S + i] = pu__dot_short(l + 1, c->L + l * S, m);
     }
 }
 
@@ -13520,6 +13537,7 @@ PU__FN void pu__chain_shocks(pu__direct *e, pu_int t, const double *w)
 {
     pu__chain_work *c = &e->chain;
     pu_int S = c->chain->S, r = c->chain->r;
+    int turns = c->chain->turns;
     const double *G = c->steps + t * (r + r * S + r * r) + r, *Vi = G + r * S;
     const double *before = e->column + (t - 1) * S;
     double *Delta = c->sums + pu__chain_kind(c->chain, t) * r * (S + r), *K = Delta + r * S, *GL = c->square; /* G L' */
@@ -13527,14 +13545,14 @@ PU__FN void pu__chain_shocks(pu__direct *e, pu_int t, const double *w)
         double *to = GL + i * S, *delta = Delta + i * S;
         for (pu_int j = 0; j < S; j++) {
             const double *row = c->L + j * S;
-            to[j] = pu__ssm_dot(j + 1, G + i * S, row);
-            for (pu_int l = 0; l <= j; l++)
+            to[j] = pu__dot_short(j + 1, G + i * S, row);
+            for (pu_int l = 0; turns && l <= j; l++)
                 delta[l] += to[j] * row[l];
         }
-        for (pu_int j = 0; j < S; j++)
+        for (pu_int j = 0; turns && j < S; j++)
             delta[j] -= w[i] * before[j];
         for (pu_int j = 0; j <= i; j++) {
-            double covariance = pu__ssm_dot(S, to, GL + j * S) + pu__ssm_dot(r - i, Vi + i * r + i, Vi + j * r + i);
+            double covariance = pu__dot_short(S, to, GL + j * S) + pu__dot_short(r - i, Vi + i * r + i, Vi + j * r + i);
             K[i * r + j] += (i == j) - w[i] * w[j] - covariance;
             if (i == j)
                 c->trace += covariance;
@@ -13740,7 +13758,7 @@ PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
         memcpy(before, s, (size_t)S * sizeof *s);
         memset(s, 0, (size_t)S * sizeof *s);
         for (pu_int i = 0; i < n; i++) {
-            w[i] = t > 0 ? -pu__ssm_dot(S, G + i * S, before) : 0;
+            w[i] = t > 0 ? -pu__dot_short(S, G + i * S, before) : 0;
             for (pu_int j = i; j < n; j++)
                 w[i] += V[i * n + j] * (double)normals[j];
         }
@@ -19622,6 +19640,7 @@ PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
         pu__component_place(c, given + n, chain, &params);
         if (given[n].kind == PU_PART_AR)
             c->ar = s->ars + ars++;
+        chain->turns |= given[n].kind >= PU_PART_CYCLE;
         if (given[n].kind == PU_PART_LEVEL && level < 0)
             level = c->state;
         for (pu_int i = 0; i < n; i++)

@@ -22,27 +22,16 @@
 
 enum { P_MAX = PU_AR_MAX, THETA = P_MAX + 2 };
 
-/* Standard errors of the natural values from the covariance C of theta: the diagonal of J C J', J = d natural / d theta. The
-   columns of J by differentiating phi^(k)_j = phi^(k-1)_j - gamma_k phi^(k-1)_{k-j}, phi^(k)_k = gamma_k, gamma = tanh theta. */
+/* Standard errors of the natural values from the covariance C of theta: the diagonal of J C J', J = d natural / d theta. */
 static void delta_method(const pu_ar *ar, pu_real lambda, const pu_real *C, pu_real *se)
 {
     const int P = (int)ar->order, n = P + 2;
-    double J[THETA][THETA];
-    int p, k, i, j;
+    double J[THETA][THETA], phi[P_MAX], J_phi[P_MAX * P_MAX];
+    int k, i, j;
     memset(J, 0, sizeof J);
-    for (p = 0; p < P; p++) {
-        double phi[P_MAX], d[P_MAX], old[P_MAX], d_old[P_MAX];
-        for (k = 0; k < P; k++) {
-            const double g = (double)ar->gamma[k], dg = k == p ? 1 - g * g : 0;
-            memcpy(old, phi, (size_t)k * sizeof *phi), memcpy(d_old, d, (size_t)k * sizeof *d);
-            for (j = 0; j < k; j++) {
-                phi[j] = old[j] - g * old[k - 1 - j];
-                d[j] = d_old[j] - g * d_old[k - 1 - j] - dg * old[k - 1 - j];
-            }
-            phi[k] = g, d[k] = dg;
-        }
-        for (j = 0; j < P; j++) J[j][p] = d[j];
-    }
+    ar_derivatives(P, ar->gamma, phi, J_phi);
+    for (i = 0; i < P; i++)
+        for (j = 0; j < P; j++) J[i][j] = J_phi[i * P + j];
     J[P][P] = (double)ar->kappa, J[P + 1][P + 1] = (double)lambda;
     for (k = 0; k < n; k++) {
         double sum = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, linear_regression, ratings, demo, scaling,
-# gradient_error) behave:
+# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, structural, linear_regression, ratings, demo,
+# scaling, gradient_error) behave:
 # output that cannot be written is an error; Ctrl-C ends the step, keeps the checkpoint and prints what there is; off a terminal
 # there are lines of progress; what is left out is told; messages about a file say what to try.
 set -uo pipefail
@@ -78,6 +78,75 @@ says "no such column" 1 "there is no column y; there is date, x" "$programs/nois
 printf '1,2,3\n' >row.csv
 says "one row" 1 "--no-header" "$programs/noisy_ar" --data row.csv
 says "one row of data" 1 "has one row of numbers; a series is a column" "$programs/noisy_ar" --data row.csv --no-header
+
+# ---- structural: what scripts rely on
+
+# number KEY FILE: the number behind "KEY": wherever that is
+number() { grep -oE "\"$1\": (-?[0-9.e+-]+|null)" "$2" | head -n 1 | sed 's/.*: //'; }
+# agree NAME A B RELATIVE
+agree()
+{
+    awk -v a="$2" -v b="$3" -v e="$4" 'BEGIN { exit !(a != "" && b != "" && (a - b) ^ 2 <= (e * b) ^ 2) }'
+    verdict "$1: $2, not $3" $?
+}
+structural="$programs/structural"
+says "structural: a simulated series" 0 "level + season of 12 + noise" \
+    "$structural" --forecast 3 --json s.json --svg s.svg --components s.csv
+grep -q '"converged": true' s.json && grep -q '"stop": "converged' s.json && grep -q '"engine": "kalman"' s.json &&
+    [[ $(number var.season s.json) && $(number var.irregular s.json) ]] &&
+    grep -qE '"standard_errors": \{"var.level": [0-9]' s.json
+verdict "structural: keys" $?
+[[ $(grep -c '<svg' s.svg) == 4 && $(grep -c '</svg>' s.svg) == 4 && $(wc -l <s.csv) == 244 ]] &&
+    head -n 1 s.csv | grep -qx 'row,y,fit,sd.fit,level,sd.level,season,sd.season'
+verdict "structural: a panel for data and each part" $?
+# the level and its season add up to the mean of the series
+awk -F, 'NR > 1 { d = $3 - $5 - $7; if (d * d > 1e-12) bad = 1 } END { exit bad }' s.csv
+verdict "structural: parts add up" $?
+awk 'BEGIN { srand(2); print "x,lx,both,t"
+         for (t = 1; t <= 60; t++) {
+             w += rand() - 0.5; x = exp(0.1 * w + 0.3 * (rand() - 0.5))
+             if (t % 9) printf "%.17g,%.17g,%.17g,%d\n", x, log(x), log(x), t
+             else printf ",NA,,%d\n", t
+         } }' >walk.csv
+"$structural" --data walk.csv --columns x --transform log --level --quiet --json x.json &&
+    "$structural" --data walk.csv --columns lx --level --quiet --json lx.json &&
+    "$structural" --data walk.csv --columns lx,both --level --quiet --json both.json
+agree "structural: --transform log" "$(number nll x.json)" "$(number nll lx.json)" 1e-8
+twice=$(awk -v x="$(number nll lx.json)" 'BEGIN { printf "%.12g", 2 * x }')
+agree "structural: two series have twice the NLL" "$(number nll both.json)" "$twice" 1e-7
+agree "structural: and the same parameters" "$(number var.level both.json)" "$(number var.level lx.json)" 1e-4
+(head -n 61 walk.csv; printf ',,,61\n,,,62\n') >future.csv
+"$structural" --data future.csv --columns lx --level --quiet --json future.json &&
+    "$structural" --data walk.csv --columns lx --level --quiet --forecast 2 --json more.json
+[[ $(grep forecast future.json) && $(grep forecast future.json) == "$(grep forecast more.json)" ]]
+verdict "structural: empty rows at the end are forecast" $?
+"$structural" --regress t >out 2>err
+if ! grep -q 'has no regressors' err; then
+    "$structural" --data future.csv --columns lx --ar 1 --regress t --quiet --json b.json
+    [[ $(number b.t b.json) && $(number b.intercept b.json) && $(grep '"forecast"' b.json) ]]
+    verdict "structural: regressors" $?
+    says "structural: regressors of the future" 1 "needs the regressors of the future" \
+        "$structural" --data walk.csv --columns lx --level --regress t --forecast 1
+    says "structural: a regressor with a gap" 1 "row 9 of column both is empty" \
+        "$structural" --data walk.csv --columns lx --level --regress both
+    says "structural: a series as a regressor" 2 "not both" "$structural" --data walk.csv --columns lx --level --regress t,lx
+    says "structural: regressors of what?" 2 "needs --data and --columns" "$structural" --level --regress t
+fi
+says "structural: of what?" 2 "what is the series made of" "$structural" --data walk.csv --columns x
+says "structural: which columns?" 2 "--columns: which of them" "$structural" --data walk.csv --level
+says "structural: constant what?" 2 "season: is to be constant, but is not asked for" \
+    "$structural" --level --constant level,season
+says "structural: constant nonsense" 2 "takes level, slope, season" "$structural" --level --constant levels
+says "structural: a season of 1" 2 "at least 2" "$structural" --season 1
+says "structural: another engine" 1 "take PU_KALMAN" "$structural" --level --engine dense
+says "structural: too short" 1 "the data do not identify this state" "$structural" --length 5
+awk 'BEGIN { print "y"; for (t = 1; t <= 50; t++) print t % 2 + t % 7 / 10 }' >saw.csv
+says "structural: at a boundary" 0 "var.level is at its boundary" "$structural" --data saw.csv --level --json s.json
+grep -q '"converged": true' s.json && [[ $(grep standard_errors s.json) == *'"var.level": null'* ]]
+verdict "structural: a boundary has no standard error" $?
+says "structural: no end" 0 "the fit has not converged" "$structural" --level --steps 2 --json s.json
+grep -q '"converged": false' s.json && grep -qE '"standard_errors": \{"var.level": null' s.json
+verdict "structural: no errors without an end" $?
 
 # ---- threads that wait must not burn processors: with as many as there are, first takes about the time of one
 

@@ -11,6 +11,26 @@ static inline void ar_natural(const pu_model *model, const pu_real *theta, pu_re
     x[ar->order] = ar->kappa, x[ar->order + 1] = (pu_real)exp((double)theta[ar->order + 1]);
 }
 
+/* phi of an autoregression and its derivatives J (P x P), J_jp = d phi_j / d atanh gamma_p, by differentiating
+   phi^(k)_j = phi^(k-1)_j - gamma_k phi^(k-1)_{k-j}, phi^(k)_k = gamma_k. */
+static inline void ar_derivatives(int P, const pu_real *gamma, double *phi, double *J)
+{
+    double d[PU_AR_MAX], old[PU_AR_MAX], d_old[PU_AR_MAX];
+    int p, k, j;
+    for (p = 0; p < P; p++) {
+        for (k = 0; k < P; k++) {
+            const double g = (double)gamma[k], dg = k == p ? 1 - g * g : 0;
+            memcpy(old, phi, (size_t)k * sizeof *phi), memcpy(d_old, d, (size_t)k * sizeof *d);
+            for (j = 0; j < k; j++) {
+                phi[j] = old[j] - g * old[k - 1 - j];
+                d[j] = d_old[j] - g * d_old[k - 1 - j] - dg * old[k - 1 - j];
+            }
+            phi[k] = g, d[k] = dg;
+        }
+        for (j = 0; j < P; j++) J[j * P + p] = d[j];
+    }
+}
+
 /* As the paper draws its truths: gamma_p uniform in (-1, 1), kappa and lambda uniform in the logarithm from 0.1 to 10. */
 static inline void ar_truth(int P, uint64_t seed, pu_real *theta)
 {

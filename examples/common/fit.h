@@ -250,9 +250,8 @@ static inline void json_array(json *j, const char *key, pu_int n, const pu_real 
     fprintf(j->file, "]");
 }
 
-static inline void json_text(json *j, const char *key, const char *text)
+static inline void json_string(json *j, const char *text)
 {
-    json_key(j, key);
     if (!j->file) return;
     fputc('"', j->file);
     for (; *text; text++) {
@@ -262,6 +261,8 @@ static inline void json_text(json *j, const char *key, const char *text)
     }
     fputc('"', j->file);
 }
+
+static inline void json_text(json *j, const char *key, const char *text) { json_key(j, key), json_string(j, text); }
 
 static inline void json_close(json *j)
 {

@@ -28,6 +28,8 @@ typedef struct {
     int separator, no_header, transform;
     long trend, harmonics, forecast;
     double period, mark, hide;
+    int raw; /* set by a program whose model knows levels itself: none is taken out, and rows of a file below its last value
+                are steps of the forecast */
     /* the series */
     pu_int count, known, length; /* how many; entries; with the forecast */
     csv_table table;
@@ -54,9 +56,11 @@ static inline int series_flags_table(series *s, option *list)
     list[n++] = opt_flag("no-header", "its first line is data; columns are numbers from 1", &s->no_header);
     list[n++] = opt_real("mark", "a number in it that means missing, too, such as -99", &s->mark, -1e300, 1e300);
     list[n++] = opt_choice("transform", "of its numbers", &s->transform, "none,log,log1p,sqrt");
-    list[n++] = opt_number("trend", "degree of the polynomial taken out of it", &s->trend, 0, 9);
-    list[n++] = opt_real("period", "of a season taken out of it, in rows; 0 = none", &s->period, 0, 1e9);
-    list[n++] = opt_number("harmonics", "waves of that season", &s->harmonics, 1, 6);
+    if (!s->raw) {
+        list[n++] = opt_number("trend", "degree of the polynomial taken out of it", &s->trend, 0, 9);
+        list[n++] = opt_real("period", "of a season taken out of it, in rows; 0 = none", &s->period, 0, 1e9);
+        list[n++] = opt_number("harmonics", "waves of that season", &s->harmonics, 1, 6);
+    }
     list[n++] = opt_real("hide", "share of known values to hide and compare with", &s->hide, 0, 0.9);
     list[n++] = opt_number("forecast", "steps beyond the end; the first 12 are printed, --json has all", &s->forecast, 0, 100000);
     list[n++] = opt_text("save", "write the series that are fitted to this CSV file", &s->save);
@@ -137,19 +141,33 @@ static inline void series_alloc(series *s, pu_int count, pu_int known)
     for (i = 0; i < 2 * count * s->length; i++) s->y[i] = (pu_real)NAN;
 }
 
+/* Rows of the file down to the last one that has a value. */
+static inline pu_int series_rows(const csv_table *table)
+{
+    pu_int rows = table->rows, n;
+    for (; rows > 0; rows--)
+        for (n = 0; n < table->columns; n++) {
+            const pu_real x = table->value[n * table->rows + rows - 1];
+            if (x == x) return rows;
+        }
+    return 0;
+}
+
 static inline void series_load(series *s)
 {
     csv_format format = {',', 1, NULL, 0, 0};
     char why[CSV_WHY];
-    pu_int n, t, gaps;
+    pu_int n, t, gaps, rows;
     format.separator = ",;\t"[s->separator], format.header = !s->no_header, format.columns = s->columns;
     format.marked = s->mark == s->mark, format.mark = s->mark;
     if (!csv_read(s->data, &format, &s->table, why)) fail(1, s->data, why);
     if (s->table.rows < 2) fail(1, s->data, "has one row of numbers; a series is a column, and takes at least two");
-    series_alloc(s, s->table.columns, s->table.rows);
+    rows = s->raw ? series_rows(&s->table) : s->table.rows;
+    if (s->raw && s->forecast < (long)(s->table.rows - rows)) s->forecast = (long)(s->table.rows - rows);
+    series_alloc(s, s->table.columns, rows);
     for (n = 0; n < s->count; n++) {
         for (t = 0, gaps = 0; t < s->known; t++) {
-            const double x = (double)s->table.value[n * s->known + t], v = series_transform(s, x);
+            const double x = (double)s->table.value[n * s->table.rows + t], v = series_transform(s, x);
             if (x == x && !(v - v == 0)) {
                 snprintf(why, sizeof why, "row %ld of column %.60s: no --transform of %g", (long)t + 1, s->table.name[n], x);
                 fail(1, s->data, why);
@@ -209,7 +227,7 @@ static inline void series_hide(series *s, uint64_t seed)
     if (s->columns && !s->data) fail(2, "--columns", "needs --data");
     file_ready(s->svg);
     if (s->hide > 0) series_take(s, s->hide, seed, 2, s->hidden);
-    for (n = 0; n < s->count && s->data; n++) {
+    for (n = 0; n < s->count && s->data && !s->raw; n++) {
         series_fit_level(s, n);
         for (t = 0; t < s->known; t++) s->hidden[n * s->length + t] -= (pu_real)series_level(s, n, t);
     }

@@ -27,6 +27,8 @@ typedef struct { /* zero it, then fill in */
     double x0, x1, y0, y1; /* data coordinates of the frame */
     int log_y;
     double top;                 /* room above the frame, for keys */
+    double height;              /* of the frame; 0 = 270 */
+    double below;               /* > 0: a panel of a sheet, so far below its upper edge (see svg_sheet) */
     double left, right, bottom; /* set by svg_begin */
 } svg_plot;
 
@@ -68,14 +70,22 @@ static inline void svg_number(char *label, size_t size, double tick, double step
     else snprintf(label, size, "%.*f", decimals, tick * step);
 }
 
+/* Opens a sheet of panels, one below the other, each a plot of its own with a `below`; ends with </svg>. */
+static inline void svg_sheet(FILE *file, double height, const char *title)
+{
+    fprintf(file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\"", height);
+    fprintf(file, " role=\"img\" aria-label=\"%s\">\n<style>\n%s</style>\n", title, svg_style);
+}
+
 /* Opens the plot, with rules, ticks and the labels of the axes. */
 static inline void svg_begin(svg_plot *p)
 {
     char label[64];
     double tick, step;
-    p->left = 68, p->right = 462, p->bottom = p->top + 270;
+    p->left = 68, p->right = 462, p->bottom = p->top + (p->height > 0 ? p->height : 270);
     fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\"",
             p->bottom + 46);
+    if (p->below > 0) fprintf(p->file, " y=\"%.0f\" width=\"480\" height=\"%.0f\"", p->below, p->bottom + 46);
     fprintf(p->file, " role=\"img\" aria-label=\"%s\">\n", p->title);
     if (p->standalone) fprintf(p->file, "<style>\n%s</style>\n", svg_style);
     if (p->log_y) {

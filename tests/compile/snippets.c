@@ -5,6 +5,7 @@
 #include "manual_fix_and_tie_parameters_add_regressors.h"
 #include "manual_fit.h"
 #include "manual_predict.h"
+#include "manual_time_series.h"
 #include "manual_choose_an_engine_or_let_it_be_chosen.h"
 #include "manual_solve_linear_systems.h"
 
@@ -58,6 +59,8 @@ int main(void)
     check("model", pu_model_noisy_ar(&model, LENGTH, 2, NULL) == PU_OK && pu_model_start(&model, &data, 1, theta, NULL) == PU_OK);
     check("predict_series", predict_series(&model, theta, &data, &fit, mean, variance) == PU_OK);
     for (int t = 0; t < LENGTH; t++) check("prediction", mean[t] == mean[t] && variance[t] > 0);
+    for (int t = LENGTH - 6; t < LENGTH; t++) y[t] = (pu_real)NAN;
+    check("forecast_months", forecast_months(y, LENGTH - 6, LENGTH, mean, variance) == PU_OK);
     check("is_affordable", is_affordable(&model, &data, NULL));
     check("solve_one", solve_one(&A, u, x) == PU_OK && fabs((double)x[0] - 1) < 1e-6 && fabs((double)x[1] - 1) < 1e-6);
     pu_model_free(&model);

@@ -1,0 +1,599 @@
+/* structural.c - series made of a level, a slope, a season, a cycle ..: fit, what each part does, gaps, forecast.
+
+   cc -O3 -march=native -fopenmp -I. examples/structural.c -o structural -lm
+   ./structural --level --season 12 --forecast 24 --svg parts.svg                simulated
+   ./structural --data AirPassengers.csv --columns value --transform log --level --slope --season 12 --forecast 24
+   ./structural --data Nile.csv --columns flow --level --json nile.json --components nile_parts.csv
+
+   y_t = level + season + cycle + autoregression + Gaussian process + regressors + N(0, var.irregular), of what is asked for:
+   pu_model_structural has the equations. Levels, slopes and seasons begin diffuse, nothing is known of them before the data; the
+   likelihood is the exact one of that, by a Kalman filter in O(length). Standard errors are of the natural values (delta
+   method), 95 % intervals those of the scale on which a parameter is free, e.g. the logarithm of a variance. Bands of parts and
+   forecasts take the parameters for known.
+*/
+#define _POSIX_C_SOURCE 200809L /* the clock in program.h */
+#define PU_IMPLEMENTATION
+#include "pu.h"
+
+#include "common/program.h"
+#include "common/fit.h"
+#include "common/series.h"
+#include "common/ar.h"
+
+/* Set to 1 when the library has pu_model_regressors, and pu_fit_options.starts. */
+#ifndef STRUCTURAL_REGRESSORS
+#define STRUCTURAL_REGRESSORS 0
+#endif
+#ifndef STRUCTURAL_STARTS
+#define STRUCTURAL_STARTS 0
+#endif
+
+enum { PARTS = 6, NAME = CSV_NAME + 8, SHOW = 400 }; /* parts at most; bytes of a name; entries in a picture */
+
+static const double two_pi = 6.28318530717958647692;
+
+/* What the command line asks for. */
+typedef struct {
+    int level, slope, form, cycle, matern;
+    long season, ar, starts;
+    const char *constant, *regress, *components;
+} request;
+
+/* The model: its parts, and the regressors around them. */
+typedef struct {
+    pu_model parts_model, around;
+    pu_model *model; /* the one of the two that is fitted */
+    pu_part part[PARTS];
+    const char *name[PARTS];
+    int count;
+    pu_real *X;            /* length x regressors */
+    pu_int regressors, inner; /* columns of X; parameters of the parts */
+    char (*regressor)[CSV_NAME];
+} structure;
+
+/* A line of the table. */
+typedef struct {
+    char name[NAME];
+    double value, se, low, high, truth; /* NaN where there is none */
+} estimate;
+
+/* ---- the model ---- */
+
+/* Is this word in the list, words with commas between? */
+static int listed(const char *list, const char *word)
+{
+    const size_t length = strlen(word);
+    for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
+        if (strcspn(list, ",") == length && !strncmp(list, word, length)) return 1;
+    return 0;
+}
+
+static void add_part(structure *m, const request *ask, pu_part_kind kind, long size, const char *name)
+{
+    pu_part *p = m->part + m->count;
+    memset(p, 0, sizeof *p);
+    p->kind = kind;
+    p->size = (pu_int)size;
+    p->constant = listed(ask->constant, name);
+    m->name[m->count++] = name;
+}
+
+/* The level and its slope come first: their states are the first two. */
+static void choose_parts(structure *m, const request *ask)
+{
+    static const pu_part_kind matern[] = {PU_PART_MATERN12, PU_PART_MATERN32, PU_PART_MATERN52};
+    const char *word;
+    if (ask->level || ask->slope) add_part(m, ask, PU_PART_LEVEL, 0, "level");
+    if (ask->slope) add_part(m, ask, PU_PART_SLOPE, 0, "slope");
+    if (ask->season) add_part(m, ask, ask->form ? PU_PART_SEASON_TRIG : PU_PART_SEASON, ask->season, "season");
+    if (ask->cycle) add_part(m, ask, PU_PART_CYCLE, 0, "cycle");
+    if (ask->ar) add_part(m, ask, PU_PART_AR, ask->ar, "ar");
+    if (ask->matern) add_part(m, ask, matern[ask->matern - 1], 0, "matern");
+    for (word = ask->constant; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL) {
+        char one[NAME];
+        int i, found = 0;
+        snprintf(one, sizeof one, "%.*s", (int)strcspn(word, ","), word);
+        if (!listed("level,slope,season", one)) fail(2, "--constant", "takes level, slope, season, with commas between");
+        for (i = 0; i < m->count; i++) found += !strcmp(m->name[i], one);
+        if (!found) fail(2, one, "is to be constant, but is not asked for; see --help");
+    }
+}
+
+/* The columns of --regress, and of ones where no part has a level, down to the end of the forecast. */
+static void load_regressors(structure *m, const request *ask, const series *s)
+{
+    const int intercept = STRUCTURAL_REGRESSORS && !(ask->level || ask->slope);
+    csv_format format = {',', 1, NULL, 0, 0};
+    csv_table table;
+    char why[CSV_WHY];
+    pu_int i, t, p = 0;
+    memset(&table, 0, sizeof table);
+    if (ask->regress) {
+        if (!STRUCTURAL_REGRESSORS) fail(2, "--regress", "this version of the library has no regressors");
+        if (!s->data || !s->columns) fail(2, "--regress", "needs --data and --columns");
+        format.separator = ",;\t"[s->separator], format.header = !s->no_header, format.columns = ask->regress;
+        format.marked = s->mark == s->mark, format.mark = s->mark;
+        if (!csv_read(s->data, &format, &table, why)) fail(1, s->data, why);
+        if (s->length > table.rows) {
+            snprintf(why, sizeof why, "needs the regressors of the future: rows below the last value of the series, with that "
+                     "empty; the file has %ld", (long)(table.rows - s->known));
+            fail(1, "--forecast", why);
+        }
+    }
+    m->regressors = intercept + table.columns;
+    m->X = need_reals(m->regressors * s->length);
+    m->regressor = (char(*)[CSV_NAME])need_bytes((size_t)(m->regressors + 1) * CSV_NAME);
+    if (intercept) {
+        snprintf(m->regressor[p++], CSV_NAME, "intercept");
+        for (t = 0; t < s->length; t++) m->X[t * m->regressors] = 1;
+    }
+    for (i = 0; i < table.columns; i++, p++) {
+        memcpy(m->regressor[p], table.name[i], CSV_NAME);
+        if (listed(s->columns, table.name[i])) fail(2, "--regress", "a column is a series or a regressor, not both");
+        for (t = 0; t < s->length; t++) {
+            const pu_real x = table.value[i * table.rows + t];
+            snprintf(why, sizeof why, "row %ld of column %.60s is empty; regressors have no gaps", (long)t + 1, table.name[i]);
+            if (x != x) fail(1, s->data, why);
+            m->X[t * m->regressors + p] = x;
+        }
+    }
+    csv_free(&table);
+}
+
+static void make_model(structure *m, pu_int length)
+{
+    pu_report told;
+    need(pu_model_structural(&m->parts_model, length, m->part, m->count, &told), &told);
+    m->model = &m->parts_model;
+    m->inner = m->parts_model.params;
+#if STRUCTURAL_REGRESSORS
+    if (!m->regressors) return;
+    need(pu_model_regressors(&m->around, &m->parts_model, m->regressors, m->X, 0, &told), &told);
+    m->model = &m->around;
+#endif
+}
+
+/* Name and scale of entry i of theta: regressors are called b. and the name of their column. */
+static pu_param parameter(const structure *m, pu_int i, char *name)
+{
+    pu_param param;
+    pu_report told;
+    const pu_status status = pu_model_param(m->model, i, &param);
+    memset(&told, 0, sizeof told);
+    told.status = status;
+    need(status, &told);
+    if (i < m->inner) snprintf(name, NAME, "%s", param.name);
+    else snprintf(name, NAME, "b.%s", m->regressor[i - m->inner]);
+    return param;
+}
+
+/* What a simulation begins with. */
+static void make_truth(const structure *m, pu_real *theta)
+{
+    static const struct {
+        const char *name;
+        double value;
+    } truth[] = {{"var.level", 0.1},   {"var.slope", 1e-4}, {"var.season", 0.02}, {"var.cycle", 0.1},   {"rho.cycle", 0.95},
+                 {"frequency.", 0.35}, {"gamma.ar", 0.6},   {"var.ar", 0.5},      {"var.matern", 1},    {"length.matern", 8},
+                 {"var.irregular", 0.25}};
+    char name[NAME];
+    pu_int i;
+    size_t k;
+    for (i = 0; i < m->model->params; i++) {
+        const pu_param param = parameter(m, i, name);
+        double x = 1;
+        for (k = 0; k < sizeof truth / sizeof *truth; k++)
+            if (!strncmp(name, truth[k].name, strlen(truth[k].name))) x = truth[k].value;
+        if (!strncmp(name, "gamma.ar[", 9) && strcmp(name, "gamma.ar[0]")) x = -0.2;
+        theta[i] = (pu_real)pu_param_theta(&param, x);
+    }
+}
+
+/* ---- the fit and what it is worth ---- */
+
+static void covariance_none(pu_int params, pu_real *C)
+{
+    pu_int i;
+    for (i = 0; i < params * params; i++) C[i] = (pu_real)NAN;
+}
+
+/* Covariance of theta; NaN, and 0, where there is none. Says how long it may take. */
+static int covariance(pu_model *model, const pu_data *data, const pu_options *options, const fit_flags *flags, double one,
+                      const pu_real *theta, pu_real *C)
+{
+    const double predicted = 2 * (double)model->params * one;
+    pu_report told;
+    pu_status status;
+    if (predicted > 5 && !flags->quiet)
+        fprintf(stderr, "%s: standard errors, about %.0f s\n", program_name, predicted);
+    status = pu_fit_covariance(model, data, options, NULL, theta, C, &told);
+    if (status == PU_OK || status == PU_UNIDENTIFIED || status == PU_INEXACT) return 1;
+    covariance_none(model->params, C);
+    return 0;
+}
+
+/* One step of Newton's method from where the fit came to rest, theta - N C g, which a small part of a standard error is left
+   of; kept where the likelihood agrees. Parameters without a covariance stay. */
+static void refine(pu_model *model, const pu_data *data, const pu_options *options, const pu_real *C, pu_real *theta)
+{
+    const pu_int n = model->params;
+    pu_real *g = need_reals(2 * n), *next = g + n;
+    pu_report before, after;
+    double nll = 0;
+    pu_int i, j;
+    if (pu_model_gradient(model, theta, data, options, NULL, g, NULL, &before) == PU_OK) {
+        for (i = 0; i < n; i++) {
+            double step = 0;
+            for (j = 0; j < n; j++)
+                if (C[i * n + j] == C[i * n + j]) step += (double)C[i * n + j] * (double)g[j];
+            next[i] = (pu_real)((double)theta[i] - (double)data->n * step);
+        }
+        if (pu_model_nll(model, next, data, options, NULL, &nll, NULL, &after) == PU_OK && nll <= before.nll)
+            memcpy(theta, next, (size_t)n * sizeof *theta);
+    }
+    free(g);
+}
+
+/* d natural / d theta at the natural value x */
+static double derivative(const pu_param *param, double x)
+{
+    switch (param->scale) {
+    case PU_SCALE_LOG: return x;
+    case PU_SCALE_ATANH: return 1 - x * x;
+    case PU_SCALE_LOGIT: return (x - param->lower) * (param->upper - x) / (param->upper - param->lower);
+    default: return 1;
+    }
+}
+
+/* phi of the autoregression, whose partial autocorrelations are at theta + first: the delta method. */
+static int add_phi(const structure *m, int P, pu_int first, const pu_real *C, const estimate *gamma, estimate *out)
+{
+    const pu_int n = m->model->params;
+    double J[PU_AR_MAX * PU_AR_MAX], phi[PU_AR_MAX], unused[PU_AR_MAX * PU_AR_MAX], truth[PU_AR_MAX];
+    pu_real at[PU_AR_MAX];
+    int i, j, k;
+    memset(at, 0, sizeof at);
+    for (i = 0; i < P; i++) at[i] = (pu_real)gamma[i].truth;
+    ar_derivatives(P, at, truth, unused);
+    for (i = 0; i < P; i++) at[i] = (pu_real)gamma[i].value;
+    ar_derivatives(P, at, phi, J);
+    for (k = 0; k < P; k++) {
+        double variance = 0;
+        for (i = 0; i < P; i++)
+            for (j = 0; j < P; j++) variance += J[k * P + i] * J[k * P + j] * (double)C[(first + i) * n + first + j];
+        snprintf(out[k].name, NAME, "phi.ar[%d]", k);
+        out[k].value = phi[k], out[k].se = sqrt(variance), out[k].truth = truth[k];
+        out[k].low = phi[k] - 1.96 * out[k].se, out[k].high = phi[k] + 1.96 * out[k].se;
+    }
+    return P;
+}
+
+/* All parameters, natural, and what follows from them: phi of an autoregression, the period of a cycle. Returns how many. */
+static int make_estimates(const structure *m, const pu_real *theta, const pu_real *truth, const pu_real *C, estimate *e)
+{
+    const pu_int n = m->model->params;
+    int count = 0, i, P = 0, first = 0;
+    for (i = 0; i < (int)n; i++) {
+        const pu_param param = parameter(m, i, e[i].name);
+        const double se = sqrt((double)C[i * n + i]), at = (double)theta[i];
+        e[i].value = pu_param_natural(&param, at);
+        e[i].se = se * derivative(&param, e[i].value);
+        e[i].low = pu_param_natural(&param, at - 1.96 * se), e[i].high = pu_param_natural(&param, at + 1.96 * se);
+        e[i].truth = truth ? pu_param_natural(&param, (double)truth[i]) : (double)NAN;
+        if (!strncmp(e[i].name, "gamma.ar", 8) && P++ == 0) first = i;
+    }
+    count = (int)n;
+    for (i = 0; i < (int)n; i++)
+        if (!strcmp(e[i].name, "frequency.cycle")) {
+            estimate *period = e + count++;
+            snprintf(period->name, NAME, "period.cycle");
+            period->value = two_pi / e[i].value, period->se = period->value / e[i].value * e[i].se;
+            period->low = two_pi / e[i].high, period->high = two_pi / e[i].low, period->truth = two_pi / e[i].truth;
+        }
+    if (P) count += add_phi(m, P, first, C, e + first, e + count);
+    return count;
+}
+
+/* ---- the parts of the first series ---- */
+
+/* Mean and variance of part i of the first series at every entry; of a slope those of the slope itself, which y sees through
+   the level only. i beyond the parts: the regressors, whose variance is that of b. */
+static void look_at(structure *m, int i, const series *s, const pu_real *theta, const pu_options *options, const pu_real *C,
+                    pu_real *mean, pu_real *variance)
+{
+    const pu_data data = pu_data_nan(1, s->length, s->y);
+    const pu_int p = m->regressors, n = m->model->params;
+    pu_predict_result out;
+    pu_report told;
+    pu_int t, a, b;
+    for (t = 0; t < s->length && i >= m->count; t++) {
+        const pu_real *x = m->X + t * p;
+        mean[t] = variance[t] = 0;
+        for (a = 0; a < p; a++) {
+            mean[t] += x[a] * theta[m->inner + a];
+            for (b = 0; b < p; b++) variance[t] += x[a] * x[b] * C[(m->inner + a) * n + m->inner + b];
+        }
+    }
+    if (i < m->count) {
+        pu_op map = pu_model_part(&m->parts_model, i);
+        pu_real *slope = need_reals(map.cols / s->length);
+        if (m->part[i].kind == PU_PART_SLOPE) {
+            slope[1] = 1;
+            map = pu_op_readout(s->length, map.cols / s->length, slope);
+        }
+        memset(&out, 0, sizeof out);
+        out.mean = mean, out.fit = variance, out.map = &map;
+        need(pu_model_predict(m->model, theta, &data, options, NULL, &out, &told), &told);
+        free(slope);
+    }
+}
+
+/* One panel: the last entries, their 95 % band, the forecast in another colour, and points where there are any (y not NULL). */
+static double draw_panel(FILE *file, double below, const char *title, const series *s, const double *curve, const pu_real *y)
+{
+    static double x[SHOW], low[SHOW], middle[SHOW], high[SHOW], dots[SHOW];
+    const pu_int begin = s->length > SHOW ? s->length - SHOW : 0;
+    const int n = (int)(s->length - begin), past = s->known > begin ? (int)(s->known - begin) : 0, from = past > 0 ? past - 1 : 0;
+    svg_plot p;
+    int i;
+    memset(&p, 0, sizeof p);
+    p.y0 = HUGE_VAL, p.y1 = -HUGE_VAL;
+    for (i = 0; i < n; i++) {
+        const double *c = curve + 3 * (begin + i);
+        x[i] = (double)(begin + i) + 1, low[i] = c[0], middle[i] = c[1], high[i] = c[2];
+        dots[i] = y ? series_back(s, (double)y[begin + i]) : (double)NAN;
+        p.y0 = fmin(p.y0, fmin(dots[i], fmin(low[i], middle[i]))), p.y1 = fmax(p.y1, fmax(dots[i], fmax(high[i], middle[i])));
+    }
+    if (!(p.y1 > p.y0)) p.y0 -= 1, p.y1 = p.y0 + 2;
+    p.file = file, p.below = below, p.title = p.y_label = title, p.x_label = "time", p.top = 14, p.height = 150;
+    p.x0 = x[0], p.x1 = n > 1 ? x[n - 1] : x[0] + 1;
+    svg_begin(&p);
+    svg_band(&p, past, x, low, high, "c2");
+    svg_line(&p, past, x, middle, "c2", 0, 0);
+    if (n > past) { /* from the last known time on, so that the two meet */
+        svg_band(&p, n - from, x + from, low + from, high + from, "c1");
+        svg_line(&p, n - from, x + from, middle + from, "c1", 0, 0);
+    }
+    if (y) svg_dots(&p, past, x, dots, "note");
+    svg_end(&p);
+    return below + p.bottom + 46;
+}
+
+static const char *part_name(const structure *m, int i) { return i < m->count ? m->name[i] : "regressors"; }
+
+/* Data and fit on the scale of the file, then the parts on the scale of the fit; part i at part + 2 i length: means, variances. */
+static void draw_parts(const structure *m, int all, const series *s, const pu_real *part)
+{
+    double *curve = (double *)need_bytes(3 * sizeof(double) * (size_t)s->length), below = 1;
+    FILE *file = file_open(s->svg);
+    pu_int t;
+    int i, side;
+    svg_sheet(file, 1 + 210 * (all + 1), "a structural model: data, fit, parts");
+    for (t = 0; t < s->length; t++)
+        for (side = -1; side <= 1; side++) curve[3 * t + side + 1] = series_value(s, 0, t, side);
+    below = draw_panel(file, below, "data, fit, forecast", s, curve, s->y);
+    for (i = 0; i < all; i++, part += 2 * s->length) {
+        for (t = 0; t < s->length; t++)
+            for (side = -1; side <= 1; side++)
+                curve[3 * t + side + 1] = (double)part[t] + side * 1.96 * sqrt((double)part[s->length + t]);
+        below = draw_panel(file, below, part_name(m, i), s, curve, NULL);
+    }
+    fprintf(file, "</svg>\n");
+    file_close(file, s->svg);
+    free(curve);
+}
+
+/* A cell of a CSV file; empty where there is no number. */
+static void cell(FILE *file, double x)
+{
+    if (x == x) fprintf(file, ",%.10g", x);
+    else fprintf(file, ",");
+}
+
+static void write_parts(const structure *m, int all, const series *s, const pu_real *part, const char *path)
+{
+    FILE *file = file_open(path);
+    pu_int t;
+    int i;
+    fprintf(file, "row,y,fit,sd.fit");
+    for (i = 0; i < all; i++) fprintf(file, ",%s,sd.%s", part_name(m, i), part_name(m, i));
+    for (t = 0; t < s->length; t++) {
+        fprintf(file, "\n%ld", (long)t + 1);
+        cell(file, (double)s->y[t]), cell(file, (double)s->mean[t]), cell(file, sqrt((double)s->variance[t]));
+        for (i = 0; i < all; i++)
+            cell(file, (double)part[2 * i * s->length + t]), cell(file, sqrt((double)part[(2 * i + 1) * s->length + t]));
+    }
+    fprintf(file, "\n");
+    file_close(file, path);
+}
+
+/* --svg, --components */
+static void show_parts(structure *m, const request *ask, const series *s, const pu_real *theta, const pu_options *options,
+                       const pu_real *C)
+{
+    const int all = m->count + (m->regressors > 0);
+    pu_real *part;
+    int i;
+    if (!s->svg && !ask->components) return;
+    part = need_reals((pu_int)(2 * all) * s->length);
+    for (i = 0; i < all; i++)
+        look_at(m, i, s, theta, options, C, part + 2 * i * s->length, part + (2 * i + 1) * s->length);
+    if (s->svg) draw_parts(m, all, s, part);
+    if (ask->components) write_parts(m, all, s, part, ask->components);
+    free(part);
+}
+
+/* ---- what is told ---- */
+
+static void print_number(double x, int width, int digits)
+{
+    if (x == x) printf(" %*.*g", width, digits, x);
+    else printf(" %*s", width, "-");
+}
+
+static void print_table(const structure *m, const series *s, const pu_fit_report *report, int count, const estimate *e)
+{
+    pu_int known = 0, i;
+    int k;
+    for (i = 0; i < s->count * s->length; i++) known += s->y[i] == s->y[i];
+    printf("structural model:");
+    for (k = 0; k < m->count; k++) {
+        printf("%s %s%s", k ? " +" : "", m->part[k].constant ? "constant " : "", m->name[k]);
+        if (m->part[k].size) printf(" of %ld", (long)m->part[k].size);
+    }
+    printf("%s + noise\n  %ld series of %ld entries, %ld values", m->regressors ? " + regressors" : "", (long)s->count, (long)s->known, (long)known);
+    printf("%s\n  %ld steps, %ld gradients in %.2f s (%s)\n  %s\n\n", s->transform ? ", transformed" : "", (long)report->step,
+           (long)report->gradients, report->seconds, pu_fit_stop_text(report->stop), report->last.plan);
+    printf("                          estimate   std. error   95 %% interval%s\n", s->data ? "" : "                   truth");
+    for (k = 0; k < count; k++) {
+        printf("  %-20s", e[k].name);
+        print_number(e[k].value, 13, 6), print_number(e[k].se, 12, 3), print_number(e[k].low, 12, 4);
+        printf(" .. "), print_number(e[k].high, 0, 4);
+        if (!s->data) printf("  (%.4g)", e[k].truth);
+        printf("\n");
+    }
+}
+
+/* The estimates as an object: their values, or their standard errors. */
+static void json_estimates(json *j, const char *key, int count, const estimate *e, int errors)
+{
+    int k;
+    json_key(j, key);
+    if (!j->file) return;
+    for (k = 0; k < count; k++) {
+        fprintf(j->file, k ? ", " : "{");
+        json_string(j, e[k].name);
+        fprintf(j->file, ": ");
+        json_value(j, errors ? e[k].se : e[k].value);
+    }
+    fprintf(j->file, "}");
+}
+
+static int has_converged(const pu_fit_report *report)
+{
+    return report->stop == PU_FIT_CONVERGED || report->stop == PU_FIT_BOUNDARY || report->stop == PU_FIT_GRADIENT;
+}
+
+static void write_json(const fit_flags *flags, const series *s, const pu_fit_report *report, double nll, int count, const estimate *e)
+{
+    json j = json_open(flags->json);
+    json_fit(&j, flags, report, nll, 0);
+    json_key(&j, "converged");
+    if (j.file) fprintf(j.file, has_converged(report) ? "true" : "false");
+    json_text(&j, "stop", pu_fit_stop_text(report->stop));
+    json_text(&j, "boundary", report->boundary_name);
+    json_estimates(&j, "parameters", count, e, 0);
+    json_estimates(&j, "standard_errors", count, e, 1);
+    series_json(s, &j);
+    json_close(&j);
+}
+
+static void read_options(int argc, char **argv, request *ask, series *s, fit_flags *flags, long *length, long *count,
+                        double *missing)
+{
+    option list[FIT_FLAGS + SERIES_FLAGS + 16];
+    int n = 0;
+    memset(ask, 0, sizeof *ask);
+    series_default(s), fit_flags_default(flags);
+    s->raw = 1, flags->rate = 0, ask->starts = 1;
+    list[n++] = opt_flag("level", "a level that moves", &ask->level);
+    list[n++] = opt_flag("slope", "of the level, and the level", &ask->slope);
+    list[n++] = opt_number("season", "its period; 0 = none", &ask->season, 0, 1000);
+    list[n++] = opt_choice("season-form", "one noise a step, or one for every harmonic", &ask->form, "dummy,trig");
+    list[n++] = opt_flag("cycle", "damped, of a frequency that is fitted", &ask->cycle);
+    list[n++] = opt_number("ar", "order of a stationary autoregression; 0 = none", &ask->ar, 0, PU_AR_MAX);
+    list[n++] = opt_choice("matern", "a Gaussian process of smoothness 1/2, 3/2, 5/2", &ask->matern, "none,12,32,52");
+    list[n++] = opt_text("regress", "columns of --data to regress on, names with commas between; without a level also an intercept", &ask->regress);
+    list[n++] = opt_text("constant", "parts that do not move, of level,slope,season", &ask->constant);
+    list[n++] = opt_number("starts", "fits from so many starts; the best one counts", &ask->starts, 1, 1000);
+    list[n++] = opt_text("components", "write the parts of the first series to this CSV file: means and standard deviations", &ask->components);
+    list[n++] = opt_number("length", "simulate: entries of a series", length, 1, 100000000);
+    list[n++] = opt_number("series", "simulate: how many", count, 1, CSV_COLUMNS);
+    list[n++] = opt_real("missing", "simulate: share of missing entries", missing, 0, 0.99);
+    n += series_flags_table(s, list + n);
+    n += fit_flags_table(flags, list + n);
+    options_read(argc, argv, "structural",
+                 "Fits a sum of components to series with gaps. Several columns are several series with the same parameters,\n"
+                 "each with states of its own; \"nll\" is the sum over them, of the transformed numbers.", n, list);
+    options_apart(argc, argv, "data", "length,series,missing");
+    if (ask->season == 1) fail(2, "--season", "a period is at least 2; 0 = none");
+    if (!STRUCTURAL_STARTS && ask->starts > 1) fail(2, "--starts", "this version of the library fits from one start");
+    if (ask->level || ask->slope || ask->season || ask->cycle || ask->ar || ask->matern) return;
+    if (s->data) fail(2, "--data", "what is the series made of? --level, --slope, --season, --cycle, --ar, --matern; see --help");
+    ask->level = 1, ask->season = 12; /* something to see */
+}
+
+int main(int argc, char **argv)
+{
+    static series s;
+    static structure m;
+    static request ask;
+    fit_flags flags;
+    long length = 240, count = 1;
+    double missing = 0.1, nll = 0;
+    pu_real *theta, *truth, *C;
+    estimate *e;
+    pu_data data;
+    pu_fit_options fit;
+    pu_fit_report report;
+    pu_options exact;
+    pu_report told;
+    int estimates, has_se = 0;
+
+    read_options(argc, argv, &ask, &s, &flags, &length, &count, &missing);
+    device_open();
+    choose_parts(&m, &ask);
+    if (s.data) series_load(&s);
+    if (s.data && !s.columns && s.count > 1) fail(2, "--columns", "which of them are the series? They share all parameters");
+    if (!s.data) s.known = (pu_int)length, s.length = s.known + (pu_int)s.forecast;
+    load_regressors(&m, &ask, &s);
+    make_model(&m, s.length);
+    theta = need_reals(2 * m.model->params), truth = theta + m.model->params;
+    C = need_reals(m.model->params * m.model->params);
+    e = (estimate *)need_bytes((size_t)(m.model->params + PU_AR_MAX + 1) * sizeof *e);
+    if (!s.data) {
+        make_truth(&m, truth);
+        series_simulate(&s, m.model, truth, (pu_int)count, missing, (uint64_t)flags.seed);
+    }
+    series_hide(&s, (uint64_t)flags.seed);
+    file_ready(ask.components);
+    data = pu_data_nan(s.count, s.length, s.y);
+
+    /* the fit, and what it is worth */
+    fit_flags_options(&flags, &fit);
+    fit.optimizer = PU_LBFGS;
+    fit.fixed_probes = 1;
+#if STRUCTURAL_STARTS
+    fit.starts = (pu_int)ask.starts;
+#endif
+    memset(&exact, 0, sizeof exact);
+    exact.engine = PU_ENGINE_AUTO, exact.kind = PU_EXACT, exact.threads = (int)flags.threads;
+    need(pu_model_start(m.model, &data, (uint64_t)flags.seed, theta, &told), &told);
+    fit_run(m.model, &data, &fit, NULL, theta, &report);
+    if (has_converged(&report)) {
+        const double one = report.seconds / (double)(report.gradients > 0 ? report.gradients : 1);
+        if (covariance(m.model, &data, &exact, &flags, one, theta, C)) refine(m.model, &data, &exact, C, theta);
+        has_se = covariance(m.model, &data, &exact, &flags, one, theta, C);
+    } else covariance_none(m.model->params, C);
+    need(pu_model_nll(m.model, theta, &data, &exact, NULL, &nll, NULL, &told), &told);
+    nll *= (double)s.count;
+    series_look(&s, m.model, theta, &exact);
+    estimates = make_estimates(&m, theta, s.data ? NULL : truth, C, e);
+
+    if (!flags.quiet) {
+        print_table(&m, &s, &report, estimates, e);
+        if (!has_converged(&report)) printf("  no standard errors: the fit has not converged (more --steps?)\n");
+        else if (!has_se) printf("  no standard errors: this is no minimum\n");
+        if (report.stop == PU_FIT_BOUNDARY) printf("  %s is at its boundary, and has no standard error\n", report.boundary_name);
+        printf("\n  NLL %.6f%s%s\n", nll, s.count > 1 ? ", the sum over the series" : "", s.transform ? ", of the transformed numbers" : "");
+        series_print(&s);
+    }
+    write_json(&flags, &s, &report, nll, estimates, e);
+    show_parts(&m, &ask, &s, theta, &exact, C);
+    series_free(&s);
+    free(theta), free(C), free(e), free(m.X), free(m.regressor);
+    pu_model_free(&m.around);
+    pu_model_free(&m.parts_model);
+    device_close();
+    return fit_code();
+}

@@ -831,7 +831,8 @@ typedef struct {
     pu_int doubtful;                     /* gradients that were PU_INEXACT or PU_DIVERGED; where the one that theta rests
                                             on is among them, that is the status of the fit */
     double objective;                    /* of the last step, at the theta before it: NLL per datum of its batch (q
-                                            where there is no NLL) */
+                                            where there is no NLL), and the penalty */
+    double penalty;                      /* its part from model.priors, divided by the number of all data */
     double objective_se;                 /* its standard error over probes; 0 exact, -1 unknown */
     double gradient;                     /* |g| */
     double gradient_se;                  /* |standard errors of g|; -1: not measured */
@@ -901,8 +902,10 @@ typedef struct {
                                             HYPERBOLIC with the default decay) */
 } pu_fit_options;
 
-/* Minimise the mean objective over theta (params; the start on entry, see pu_model_start; the result on return: the
-   best point where points can be compared, else the last).
+/* Minimise the mean objective, NLL + penalty / N, over theta (params; the start on entry, see pu_model_start; the result
+   on return: the best point where points can be compared, else the last). The penalty is that of model.priors (pu_prior),
+   N all data, also with mini-batches; without priors it is 0. It costs a pass over theta per gradient. Validation does not
+   see it. A prior that makes no sense: PU_E_ARGUMENT, "model.priors" with what is wrong, and its index.
    Zeroed options are the best advice. The optimiser is then chosen by sizes and options alone, report.plan tells: L-BFGS
    where exact engines serve all data and a gradient is predicted to take a second at most, or there are too few data for
    mini-batches; else Adam, a cosine of rates and, from 200 data on, mini-batches of 100 and 200 steps or ten passes
@@ -936,8 +939,8 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
                               pu_report *report);
 
 /* Standard errors of fitted parameters, on the scale of theta: square roots of the diagonal of (N H)^-1, H the second
-   derivative of the mean NLL by central differences of the gradient of `options` (exact engines, or the probes held
-   fixed). se: params. Cost: 2 params gradients (4 where one on a log or atanh scale has little influence), params^3;
+   derivative of the mean objective, NLL + penalty / N (model.priors), by central differences of the gradient of `options`
+   (exact engines, or the probes held fixed). se: params. Cost: 2 params gradients (4 where one on a log or atanh scale has little influence), params^3;
    meant for tens of parameters. Where H is flat in some direction (a rotation of factors, the basis of a state space, a
    variance that went to 0) the parameters that take part in it are not identified: NaN, status PU_UNIDENTIFIED, which
    names the first of them, and the errors of the others hold whatever those are. Flat means: within the asymmetry of H
@@ -1406,6 +1409,41 @@ PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c
                                      pu_int *index);
 PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
 
+/* ---- priors on theta ------------------------------------------------------------------------------------- */
+
+/* A prior on entries of theta: first, first + stride, .., count of them (stride 0 = 1). With x the natural value of an
+   entry (pu_model_param), each adds to the penalty, which pu_fit divides by N, the number of all data:
+     PU_PRIOR_GAUSSIAN        precision/2 (theta - mean)^2, on the scale of theta, whatever that is
+     PU_PRIOR_GAMMA           -shape log x + rate x: x = exp theta is a precision ~ Gamma(shape, rate)
+     PU_PRIOR_INVERSE_GAMMA    shape log x + rate / x: x = exp theta is a variance, 1/x ~ Gamma(shape, rate)
+     PU_PRIOR_FLOOR           observations/2 bound / x: a noise variance x that must not go below the bound
+     PU_PRIOR_CEILING         observations/2 x / bound: a noise precision x that must not go above the bound
+   All are densities of theta, so of log x: a gamma prior is as good as 2 shape more observations with mean square rate /
+   shape, which is where it has its maximum. (The maximum of the density of x itself: shape - 1 for GAMMA, shape + 1 for
+   INVERSE_GAMMA instead of shape.)
+   The last two are no walls, at which an optimiser would stick, but as smooth as the likelihood: the NLL of all data that
+   m observed entries with noise variance x take part in has the slope m/2 - E(sum of their noise^2 | y) / (2 x) in log x,
+   and with the penalty an optimum is at x = (E(..) + observations bound) / m. So with m observations the noise is larger by
+   the bound than the data say, and never below it; little changes where it is far above. observations = 0 means the
+   observed entries of all data divided by count, which is m for a noise that all entries share, and on average for each of
+   the M entries of psi: rows with fewer data end further above the bound.
+   Fields of another kind must be zero. Several priors may concern the same entries: they add up. */
+typedef enum {
+    PU_PRIOR_GAUSSIAN,
+    PU_PRIOR_GAMMA,
+    PU_PRIOR_INVERSE_GAMMA,
+    PU_PRIOR_FLOOR,
+    PU_PRIOR_CEILING
+} pu_prior_kind;
+
+typedef struct {
+    pu_prior_kind kind;
+    pu_int first, count, stride;
+    double mean, precision;     /* GAUSSIAN: precision 0 or more */
+    double shape, rate;         /* GAMMA, INVERSE_GAMMA: 0 or more. All kinds but GAUSSIAN: entries on a log scale only */
+    double bound, observations; /* FLOOR, CEILING: of x, positive; 0 or more */
+} pu_prior;
+
 /* ---- models you write ------------------------------------------------------------------------------------ */
 
 /* `set` turns theta into the canonical form, `grad` brings a gradient back. Start zeroed; made by pu_model_*(), or
@@ -1442,6 +1480,10 @@ struct pu_model {
        finite; it then writes to the caller's array */
     int begins_with_Phi;
     int (*grad_is_finite)(const pu_model *model, const pu_gradient_result *g);
+    /* prior_count priors on theta, borrowed: part of the objective of pu_fit, pu_fit_errors and pu_fit_covariance, of
+       nothing else. Yours to set once the model is made; 0 = none */
+    const pu_prior *priors;
+    pu_int prior_count;
 };
 
 /* ---- checks of operators and models that you wrote ------------------------------------------------------- */
@@ -20156,7 +20198,15 @@ typedef struct {
     const char *wrong;
     double value;
 } pu__agreed;
-enum { PU__AGREED_COUNT = 50 };
+enum { PU__AGREED_COUNT = 51 };
+
+/* The priors of a model, with what makes a mean of them: data, how many of their entries are observed. */
+typedef struct {
+    const pu_model *model;
+    double N, entries;
+    /* For passes over theta. */
+    int threads;
+} pu__priors;
 
 /* A fit: n parameters, N data, K probes, D latent variables. The numbers before `model` are written to
    checkpoints as they are, in this order; doubles, since every count is below 2^53. Arrays that the options
@@ -20208,6 +20258,7 @@ typedef struct {
     int exact;
     /* Of the last gradient: no digit of it may be right, see pu__model_task. */
     int lost;
+    pu__priors priors;
     /* For passes over n. */
     int threads;
     /* Number of the pu_model_set call that set the model to the point of the next gradient. */
@@ -20311,10 +20362,96 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
 
 #define PU__PARTS 64 /* passes over n are cut into so many parts, whatever the number of threads */
 
-/* First entry of a part; part PU__PARTS begins at n. */
-PU__FN pu_int pu__part_start(const pu__fit *fit, int part)
+/* First entry of a part of n; part PU__PARTS begins at n. */
+PU__FN pu_int pu__part_start(pu_int n, int part) { return n / PU__PARTS * part + pu__min(part, n % PU__PARTS); }
+
+/* What is wrong with a prior of the model, or NULL. Comparisons are written such that a NaN fails them. */
+PU__FN const char *pu__prior_wrong(const pu_model *model, const pu_prior *p)
 {
-    return fit->n / PU__PARTS * part + pu__min(part, fit->n % PU__PARTS);
+    int is_gaussian = p->kind == PU_PRIOR_GAUSSIAN, is_bound = p->kind >= PU_PRIOR_FLOOR;
+    int is_gamma = !is_gaussian && !is_bound;
+    pu_int n = model->params, stride = pu__most(p->stride, 1);
+    pu_param param;
+    if ((unsigned)p->kind > PU_PRIOR_CEILING)
+        return "model.priors (kind: one of pu_prior_kind)";
+    if (p->first < 0 || p->first >= n || p->stride < 0 || stride > n || p->count < 1 ||
+        p->count - 1 > (n - 1 - p->first) / stride)
+        return "model.priors (first, count, stride: entries of theta, at least one)";
+    if (!(fabs(p->mean) < HUGE_VAL && pu__is_within(p->precision, HUGE_VAL)))
+        return "model.priors (mean, precision: finite, the precision 0 or more)";
+    if (!pu__is_within(p->shape, HUGE_VAL) || !pu__is_within(p->rate, HUGE_VAL))
+        return "model.priors (shape, rate: finite, 0 or more)";
+    if (!pu__is_within(p->bound, HUGE_VAL) || !pu__is_within(p->observations, HUGE_VAL) || is_bound != (p->bound > 0))
+        return "model.priors (bound, observations: finite; PU_PRIOR_FLOOR and CEILING need a positive bound, others none)";
+    if ((!is_gaussian && (p->mean != 0 || p->precision > 0)) || (!is_gamma && p->shape + p->rate > 0) ||
+        (!is_bound && p->observations > 0))
+        return "model.priors (a field of another kind of prior is set)";
+    for (pu_int i = 0; i < p->count && !is_gaussian; i++)
+        if (pu_model_param(model, p->first + i * stride, &param) || param.scale != PU_SCALE_LOG)
+            return "model.priors (entries of theta that are no logarithms: PU_PRIOR_GAUSSIAN alone)";
+    return NULL;
+}
+
+/* Checks the priors of a model and gets ready to use them. */
+PU__FN pu_status pu__priors_open(pu__priors *self, const pu_model *model, const pu_data *data, pu_report *report)
+{
+    self->model = model;
+    self->N = (double)data->n;
+    if (model->prior_count < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "model.prior_count (0 or more)");
+    if (!model->prior_count)
+        return PU_OK;
+    if (!model->priors)
+        return pu__refuse(report, PU_E_NULL, "model.priors");
+    for (pu_int i = 0; i < model->prior_count; i++) {
+        const char *wrong = pu__prior_wrong(model, model->priors + i);
+        if (wrong)
+            return pu__fail(report, PU_E_ARGUMENT, wrong, -1, i);
+    }
+    pu_status status = pu__check_data(data, model->lgm.Phi ? model->lgm.Phi->rows : 0, report);
+    for (pu_int n = 0; !status && n < data->n; n++)
+        self->entries += (double)pu__count_observed(data, n);
+    return status;
+}
+
+/* The penalty on entries from .. end-1 of theta; its gradient divided by N is added to g unless that is NULL. An entry adds
+     precision/2 (theta - mean)^2 + slope theta + size exp(sign theta) */
+PU__FN double pu__priors_part(const pu__priors *self, pu_int from, pu_int end, const pu_real *theta, pu_real *g)
+{
+    double sum = 0;
+    for (pu_int k = 0; k < self->model->prior_count; k++) {
+        const pu_prior *p = self->model->priors + k;
+        pu_int stride = pu__most(p->stride, 1), skip = (pu__most(from - p->first, 0) + stride - 1) / stride;
+        pu_int last = pu__min(end - 1, p->first + (p->count - 1) * stride);
+        double sign = p->kind == PU_PRIOR_GAMMA || p->kind == PU_PRIOR_CEILING ? 1 : -1, size = p->rate;
+        double observations = p->observations > 0 ? p->observations : self->entries / (double)p->count;
+        if (p->bound > 0)
+            size = observations / 2 * pow(p->bound, -sign);
+        for (pu_int i = p->first + skip * stride; i <= last; i += stride) {
+            double x = (double)theta[i], off = x - p->mean, grown = size > 0 ? size * exp(sign * x) : 0;
+            sum += p->precision / 2 * off * off - sign * p->shape * x + grown;
+            if (g)
+                g[i] += (pu_real)((p->precision * off + sign * (grown - p->shape)) / self->N);
+        }
+    }
+    return sum;
+}
+
+/* Penalty / N at theta, whose gradient is added to g unless that is NULL. Summed part by part. */
+PU__FN double pu__priors_add(const pu__priors *self, const pu_real *theta, pu_real *g)
+{
+    double sum[PU__PARTS], all = 0;
+    pu_int n = self->model->params;
+    if (!self->model->prior_count)
+        return 0;
+#ifdef PU__OPENMP
+#pragma omp parallel for num_threads(self->threads)
+#endif
+    for (int p = 0; p < PU__PARTS; p++)
+        sum[p] = pu__priors_part(self, pu__part_start(n, p), pu__part_start(n, p + 1), theta, g);
+    for (int p = 0; p < PU__PARTS; p++)
+        all += sum[p];
+    return all / self->N;
 }
 
 /* |g|, g of length n. The sum is made part by part, so that its rounding does not depend on the threads. */
@@ -20325,15 +20462,15 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 #pragma omp parallel for num_threads(fit->threads)
 #endif
     for (int p = 0; p < PU__PARTS; p++) {
-        pu_int at = pu__part_start(fit, p);
-        sum[p] = pu__dot(pu__part_start(fit, p + 1) - at, NULL, g + at, g + at);
+        pu_int at = pu__part_start(fit->n, p);
+        sum[p] = pu__dot(pu__part_start(fit->n, p + 1) - at, NULL, g + at, g + at);
     }
     for (int p = 0; p < PU__PARTS; p++)
         all += sum[p];
     return sqrt(all);
 }
 
-/* Gradient of a step at theta into g (n): the mean over the data of its batches. Objective, norm, their
+/* Gradient of a step at theta into g (n): the mean over the data of its batches, and that of the penalty. Objective, norm, their
    standard errors, doubts about them and whether all was exact are left in the fit. With n_b data in batch b:
      g = sum_b n_b g_b / sum_b n_b,     se^2 = sum_b n_b^2 se_b^2 / (sum_b n_b)^2
    A single batch is not scaled, which would only round. */
@@ -20379,7 +20516,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
         for (pu_int i = 0; i < n; i++)
             error += sum[i] / (total * total);
     /* -1: unknown, or not measured. */
-    fit->objective = objective / total;
+    fit->objective = objective / total + pu__priors_add(&fit->priors, theta, g);
     fit->objective_se = known ? sqrt(variance) / total : -1;
     fit->gradient = pu__gradient_norm(fit, g);
     fit->gradient_se = sum ? sqrt(error) : -1;
@@ -20452,9 +20589,9 @@ PU__FN pu__adam pu__adam_make(const pu__fit *fit)
    moments m and v take in the gradient when is_new. */
 PU__FN void pu__fit_move_part(pu__fit *fit, const pu__adam *a, double t, int is_new, int part)
 {
-    pu_int i, n, end = pu__part_start(fit, part + 1);
+    pu_int i, n, end = pu__part_start(fit->n, part + 1);
     /* Chunks stay in cache from one pass to the next. */
-    for (pu_int at = pu__part_start(fit, part); at < end; at += n) {
+    for (pu_int at = pu__part_start(fit->n, part); at < end; at += n) {
         const pu_real *g = fit->g + at, *theta = fit->theta + at;
         pu_real *PU__RESTRICT m = fit->m + at, *PU__RESTRICT to = fit->next + at;
         n = pu__min(PU__CHUNK, end - at);
@@ -20868,7 +21005,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
      8           FNV-1a hash of the numbers and arrays */
 #ifndef PU_NO_STDIO
 
-#define PU__MAGIC "pu fit 2"
+#define PU__MAGIC "pu fit 3"
 #define PU__PATH  1024 /* of a file's name, with what is appended */
 
 /* One entry of pu__fit_list_agreed; a field of the fit's options, of its gradient's, of its solver's. */
@@ -20876,6 +21013,19 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
 #define PU__AGREED_FIT(field)      PU__AGREED("fit." #field, o->field)
 #define PU__AGREED_GRADIENT(field) PU__AGREED("fit.gradient." #field, g->field)
 #define PU__AGREED_SOLVE(field)    PU__AGREED("fit.gradient.solve." #field, solve->field)
+
+/* A number of the model's priors. */
+PU__FN uint32_t pu__priors_hash(const pu_model *model)
+{
+    uint64_t h = PU__FNV;
+    for (pu_int i = 0; i < model->prior_count; i++) {
+        const pu_prior *p = model->priors + i;
+        const double number[] = {(double)p->kind, (double)p->first, (double)p->count, (double)p->stride, p->mean,
+                                 p->precision,    p->shape,         p->rate,          p->bound,          p->observations};
+        h = pu__fnv(h, number, sizeof number);
+    }
+    return (uint32_t)h;
+}
 
 /* What a checkpoint must share with the fit that takes it up, options with their defaults filled in: model, sizes,
    precision, and all that a step depends on. The list begins with the version: others may have other lists. */
@@ -20891,6 +21041,7 @@ PU__FN void pu__fit_list_agreed(pu__fit *fit)
         PU__AGREED("precision (PU_FLOAT)", sizeof(pu_real)),
         PU__AGREED("model (its name)", (uint32_t)pu__fnv(PU__FNV, name, strlen(name))),
         PU__AGREED("model (its number of parameters)", fit->n), PU__AGREED("model (its latent variables)", fit->D),
+        PU__AGREED("model.priors", pu__priors_hash(fit->model)),
         PU__AGREED("number of data", fit->N), PU__AGREED("data.m", fit->data->m),
         /* The optimiser. A schedule that looks at the last step makes `steps` one of them. */
         PU__AGREED_FIT(optimizer), PU__AGREED_FIT(rate), PU__AGREED_FIT(schedule),
@@ -21199,6 +21350,8 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
             pu__put_real(&all, " +- ", se);
         if (se == 0)
             pu__put(&all, " (exact)");
+        if (report->penalty != 0)
+            pu__put_real(&all, ", of which penalty ", report->penalty);
     }
     if (report->best_step >= 0) {
         pu__put_real(&all, "; best ", report->best);
@@ -21237,6 +21390,9 @@ PU__FN void pu__fit_update_report(const pu__fit *fit)
     r->rejected = (pu_int)fit->rejected;
     r->doubtful = (pu_int)fit->doubtful;
     r->objective = fit->objective;
+    /* Adam and SGD have left the point of the objective, which is in `next`. */
+    if (fit->gradients > 0)
+        r->penalty = pu__priors_add(&fit->priors, o->optimizer == PU_LBFGS ? fit->theta : fit->next, NULL);
     r->objective_se = fit->objective_se;
     r->gradient = fit->gradient;
     r->gradient_se = fit->gradient_se;
@@ -21709,6 +21865,8 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     fit.K = last->samples;
     if (!status && pu__is_unobserved(data))
         status = pu__refuse(last, PU_E_ARGUMENT, "data (nothing is observed)");
+    if (!status)
+        status = pu__priors_open(&fit.priors, model, data, last);
     if (!status) {
         pu__fit_choose(&fit, last);
         report->steps = o.steps ? o.steps : 200;
@@ -21721,6 +21879,7 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     fit.threads = pu__threads(0, 3.0 * (double)fit.n);
     if (o.gradient.threads && o.gradient.threads < fit.threads)
         fit.threads = o.gradient.threads;
+    fit.priors.threads = fit.threads;
     status = pu__fit_run(&fit, theta);
     report->theta = theta;
     pu_workspace_free(memory);
@@ -21729,9 +21888,10 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
 
 /* ---- standard errors ---- */
 
-/* H, the second derivative of the mean NLL in theta (n), and room to measure it. */
+/* H, the second derivative of the mean objective in theta (n), and room to measure it. */
 typedef struct {
     pu_model *model;
+    pu__priors priors;
     const pu_data *data;
     const pu_options *options;
     pu_workspace *ws;
@@ -21769,9 +21929,11 @@ PU__FN pu_status pu__hessian_sides(pu__hessian *h, pu_int i, double s, double *w
     /* above, then below, as far off as the other came to be */
     for (int side = 0; side < 2; side++) {
         at[i] = (pu_real)(side ? 2 * centre - *width : centre + s);
-        pu_status status = pu_model_gradient(h->model, at, h->data, h->options, h->ws, at + (side + 1) * h->n, NULL, h->report);
+        pu_real *grad = at + (side + 1) * h->n;
+        pu_status status = pu_model_gradient(h->model, at, h->data, h->options, h->ws, grad, NULL, h->report);
         if (pu__fatal(status))
             return status;
+        (void)pu__priors_add(&h->priors, at, grad);
         h->inexact += status == PU_INEXACT;
         *width = (double)at[i] - *width;
     }
@@ -21929,6 +22091,10 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     h.report = report;
     h.theta = theta;
     h.n = model->params;
+    h.priors.threads = 1;
+    status = pu__priors_open(&h.priors, model, data, report);
+    if (status)
+        return status;
     status = pu__split_allocate(memory, &call, pu__hessian_layout, &h);
     if (status)
         return status;

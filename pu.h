@@ -21151,7 +21151,7 @@ PU__FN int pu__fit_is_sound(const pu__fit *fit)
                                {fit->boundary, -1, (double)fit->n - 1},
                                {fit->start, 0, starts - 1},
                                {fit->stop, 0, starts > 1 ? PU_FIT_STOPS - 1.0 : 0},
-                               {fit->done, 0, fit->start},
+                               {fit->done, 0, starts - 1},
                                {fit->failed, 0, fit->done},
                                {fit->earlier, 0, any},
                                {fit->samples, 0, INT32_MAX},
@@ -21339,12 +21339,12 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
         else if (!pu__fit_is_sound(fit))
             wrong = PU__DAMAGED;
         /* The numbers of the best start, which become those of the fit. */
-        else if (fit->top && fit->done > fit->failed) {
-            pu__fit top = *fit;
-            memcpy(&top, fit->top, PU__FIT_OWN * sizeof(double));
-            top.done = top.failed = 0;
-            if (!pu__fit_is_sound(&top))
-                wrong = PU__DAMAGED;
+        else if (fit->done > fit->failed) {
+            double own[PU__FIT_OWN];
+            memcpy(own, fit, sizeof own);
+            memcpy(fit, fit->top, sizeof own);
+            wrong = pu__fit_is_sound(fit) ? NULL : PU__DAMAGED;
+            memcpy(fit, own, sizeof own);
         }
     }
     fclose(file);
@@ -21502,7 +21502,6 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     if (!theta)
         return "theta";
     *status = PU_E_ARGUMENT;
-    /* Each by itself. */
     if (fit->data->pick)
         return "data.pick (the fit picks)";
     if (o->steps < 0)

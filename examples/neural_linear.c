@@ -6,7 +6,7 @@
 
    y_t = Phi_w z_t + noise, Phi_w = tanh(x W1' + b1) (with --features: times W2' + b2), z_t ~ N(0, 1/alpha). All z_t are
    integrated out. Plain maximum likelihood (--prior 0) for w, alpha and beta fits the noise, too, and its band knows nothing of
-   the uncertainty of w: of the truth it holds 57 to 81 %, where 95 % are meant. So the weights have a prior, N(0, 1/0.3) in
+   the uncertainty of w: of the truth it holds 59 to 81 %, where 95 % are meant. So the weights have a prior, N(0, 1/0.3) in
    units of a random start, of four starts the best is taken, and the band is that of z and w: the variance of the curve for
    these w, and J C J', with J the derivative of its mean in theta and C = pu_fit_covariance: 87 to 92 %. `--svg FILE` draws the
    first target. */

@@ -1496,7 +1496,8 @@ struct pu_model {
     int begins_with_Phi;
     int (*grad_is_finite)(const pu_model *model, const pu_gradient_result *g);
     /* prior_count priors on theta, borrowed: part of the objective of pu_fit, pu_fit_errors and pu_fit_covariance, of
-       nothing else. Yours to set once the model is made; 0 = none */
+       nothing else. Yours to set once the model is made, on the one that is fitted: those of a model inside another are not
+       read; 0 = none */
     const pu_prior *priors;
     pu_int prior_count;
 };
@@ -19874,6 +19875,9 @@ PU__FN pu_status pu__around_begin(pu__around_draft *d, pu_model *model, pu_model
         return pu__refuse(report, PU_E_NULL, model ? "inner" : "model");
     if (!inner->set || model == inner)
         return pu__refuse(report, inner->set ? PU_E_ARGUMENT : PU_E_NULL, inner->set ? "model (not the inner one)" : "inner.set");
+    /* nobody would read them */
+    if (inner->prior_count)
+        return pu__refuse(report, PU_E_ARGUMENT, "inner.priors (belong to the model around it, in entries of its theta)");
     pu__model_link(inner);
     made->memory = model->memory;
     made->lgm = inner->lgm;

@@ -402,6 +402,8 @@ TEST what_makes_no_sense_is_refused(void)
     pu_fit_options o = exact(PU_ADAM, 2);
     pu_fit_report report;
     pu_report told;
+    pu_model around;
+    pu_int from[PARAMS];
     problem p;
     int i;
     TC_ASSERT(factors(&p));
@@ -451,6 +453,16 @@ TEST what_makes_no_sense_is_refused(void)
     TC_ASSERT(tc_named(report.where.what, "model.priors"));
     p.model.prior_count = 0;
     TC_STATUS(fit(&p, &o, theta, &report), PU_OK);
+    tc_set_case("inside another model");
+    memset(&around, 0, sizeof around);
+    around.memory = tc_workspace();
+    for (i = 0; i < PARAMS; i++) from[i] = i;
+    p.model.priors = p.prior, p.model.prior_count = 1;
+    TC_STATUS(pu_model_fix(&around, &p.model, from, NULL, &told), PU_E_ARGUMENT);
+    TC_ASSERT(tc_named(told.where.what, "inner.priors"));
+    p.model.prior_count = 0;
+    TC_STATUS(pu_model_fix(&around, &p.model, from, NULL, &told), PU_OK);
+    tc_set_case("taken");
     p.model.priors = p.prior, p.model.prior_count = 1; /* the longest stretch, a stride that is not used, no strength */
     p.prior[0] = gaussian(0, PARAMS, 0, 0);
     TC_STATUS(fit(&p, &o, theta, &report), PU_OK);

@@ -20256,7 +20256,7 @@ typedef struct {
     /* Validations since the best one. */
     double stale;
     /* As in pu_fit_report. */
-    double validation, objective, objective_se, gradient, gradient_se, rate;
+    double validation, objective, penalty, objective_se, gradient, gradient_se, rate;
     /* L-BFGS: pairs held, place of the newest. */
     double held, newest;
     /* L-BFGS: steps since the objective fell, more than by rounding, and what it was then; what it was where the fit last
@@ -20460,7 +20460,7 @@ PU__FN pu_status pu__priors_open(pu__priors *self, const pu_model *model, const 
      precision/2 (theta - mean)^2 + slope theta + size exp(sign theta) */
 PU__FN double pu__priors_part(const pu__priors *self, pu_int from, pu_int end, const pu_real *theta, pu_real *g)
 {
-    double sum = 0;
+    double sum = 0, share = 1 / self->N;
     for (pu_int k = 0; k < self->model->prior_count; k++) {
         const pu_prior *p = self->model->priors + k;
         pu_int stride = pu__most(p->stride, 1), skip = (pu__most(from - p->first, 0) + stride - 1) / stride;
@@ -20473,7 +20473,7 @@ PU__FN double pu__priors_part(const pu__priors *self, pu_int from, pu_int end, c
             double x = (double)theta[i], off = x - p->mean, grown = size > 0 ? size * exp(sign * x) : 0;
             sum += p->precision / 2 * off * off - sign * p->shape * x + grown;
             if (g)
-                g[i] += (pu_real)((p->precision * off + sign * (grown - p->shape)) / self->N);
+                g[i] += (pu_real)((p->precision * off + sign * (grown - p->shape)) * share);
         }
     }
     return sum;
@@ -20558,7 +20558,8 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
         for (pu_int i = 0; i < n; i++)
             error += sum[i] / (total * total);
     /* -1: unknown, or not measured. */
-    fit->objective = objective / total + pu__priors_add(&fit->priors, theta, g);
+    fit->penalty = pu__priors_add(&fit->priors, theta, g);
+    fit->objective = objective / total + fit->penalty;
     fit->objective_se = known ? sqrt(variance) / total : -1;
     fit->gradient = pu__gradient_norm(fit, g);
     fit->gradient_se = sum ? sqrt(error) : -1;
@@ -21456,9 +21457,10 @@ PU__FN void pu__fit_update_report(const pu__fit *fit)
     r->rejected = (pu_int)fit->rejected;
     r->doubtful = (pu_int)fit->doubtful;
     r->objective = fit->objective;
-    /* Adam and SGD have left the point of the objective, which is in `next`. */
-    if (fit->gradients > 0)
-        r->penalty = pu__priors_add(&fit->priors, o->optimizer == PU_LBFGS ? fit->theta : fit->next, NULL);
+    /* L-BFGS may have come back from the point of its last gradient. */
+    r->penalty = fit->penalty;
+    if (o->optimizer == PU_LBFGS && fit->gradients > 0)
+        r->penalty = pu__priors_add(&fit->priors, fit->theta, NULL);
     r->objective_se = fit->objective_se;
     r->gradient = fit->gradient;
     r->gradient_se = fit->gradient_se;

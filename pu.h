@@ -717,7 +717,8 @@ typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
    State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
      [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
      pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
-     Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2. */
+     Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2;
+     a seed other than 0 moves all of theta at random. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
 /* Models around a model, built in or yours, which is borrowed, must outlive the new one and is set by it: do not set it
@@ -831,7 +832,8 @@ typedef struct {
     pu_int doubtful;                     /* gradients that were PU_INEXACT or PU_DIVERGED; where the one that theta rests
                                             on is among them, that is the status of the fit */
     double objective;                    /* of the last step, at the theta before it: NLL per datum of its batch (q
-                                            where there is no NLL) */
+                                            where there is no NLL), and the penalty */
+    double penalty;                      /* its part from model.priors, divided by the number of all data */
     double objective_se;                 /* its standard error over probes; 0 exact, -1 unknown */
     double gradient;                     /* |g| */
     double gradient_se;                  /* |standard errors of g|; -1: not measured */
@@ -846,6 +848,11 @@ typedef struct {
     pu_int boundaries, boundary;         /* PU_FIT_BOUNDARY: parameters on a log or atanh scale that have run to where
                                             the objective no longer depends on them; the first of them, else -1 */
     char boundary_name[32];              /* its name (pu_model_param), else "" */
+    pu_int start;                        /* which start this is; at the end: the one that theta comes from. 0 = as given */
+    pu_int starts, failed;               /* options.starts: done so far; of them, ended by a status */
+    pu_int near_best;                    /* starts that end as low as the best one: within 0.01 of the NLL of all data
+                                            (validation: 1e-4 of its value) */
+    double worst;                        /* the largest end; ends are what theta is kept by, and `best` is the smallest */
     char plan[160];                      /* the optimiser in words, and why where it was chosen */
     const pu_real *theta;                /* params: the current point (valid within the call) */
     pu_report last;                      /* of the last gradient: engine, plan, errors */
@@ -898,11 +905,15 @@ typedef struct {
                                             byte order, or when the model, the number of data, precision, version or an
                                             option that a step depends on is another: where.what names it. `steps` may
                                             be larger than it was, unless the schedule depends on it (COSINE, TAIL,
-                                            HYPERBOLIC with the default decay) */
+                                            HYPERBOLIC with the default decay) or there are several starts */
+    pu_int starts;                       /* S > 1: fits from S starts, one after the other, of `steps` each; the best end is
+                                            the result. See pu_fit */
 } pu_fit_options;
 
-/* Minimise the mean objective over theta (params; the start on entry, see pu_model_start; the result on return: the
-   best point where points can be compared, else the last).
+/* Minimise the mean objective, NLL + penalty / N, over theta (params; the start on entry, see pu_model_start; the result
+   on return: the best point where points can be compared, else the last). The penalty is that of model.priors (pu_prior),
+   N all data, also with mini-batches; without priors it is 0. It costs a pass over theta per gradient. Validation does not
+   see it. A prior that makes no sense: PU_E_ARGUMENT, "model.priors" with what is wrong, and its index.
    Zeroed options are the best advice. The optimiser is then chosen by sizes and options alone, report.plan tells: L-BFGS
    where exact engines serve all data and a gradient is predicted to take a second at most, or there are too few data for
    mini-batches; else Adam, a cosine of rates and, from 200 data on, mini-batches of 100 and 200 steps or ten passes
@@ -920,6 +931,13 @@ typedef struct {
    In a float build the sign of such a gradient may be lost in rounding: a parameter so far out stays there.
    A step to a theta that the model refuses, or where numbers
    give out (not finite, not definite, no digit left on the way from nu to theta), is halved, up to 40 times, and counted.
+   starts = S: the first fit begins at theta as given, number s = 1 .. S-1 at pu_model_start of seed gradient.seed + s, where
+   that depends on the seed; else at theta as given + normals, of standard deviation 1 on a log or atanh scale, (1 + |theta_i|)/2
+   on a free one, halved until the model takes it. Ends are compared by validation, else by the exact objective of all data
+   (plus three standard errors, where rounding has left some: an objective without digits must not win); where there is
+   neither (mini-batches, probes) starts are refused. `seconds` and a progress function end all of them, with
+   the best so far. One that ends with a status counts as failed; the fit fails when all do, and theta is as it was. At the
+   end objective, penalty and gradient are those at theta, from one more gradient; counts of gradients are of all starts.
    Same start, options and data: same bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and
    what pu_model_gradient needs, from ws or its allocator, taken at the start.
    Statuses: PU_OK; PU_INEXACT, PU_DIVERGED: the fit ran to its end (report.stop), but the gradient that its result
@@ -936,8 +954,8 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
                               pu_report *report);
 
 /* Standard errors of fitted parameters, on the scale of theta: square roots of the diagonal of (N H)^-1, H the second
-   derivative of the mean NLL by central differences of the gradient of `options` (exact engines, or the probes held
-   fixed). se: params. Cost: 2 params gradients (4 where one on a log or atanh scale has little influence), params^3;
+   derivative of the mean objective, NLL + penalty / N (model.priors), by central differences of the gradient of `options`
+   (exact engines, or the probes held fixed). se: params. Cost: 2 params gradients (4 where one on a log or atanh scale has little influence), params^3;
    meant for tens of parameters. Where H is flat in some direction (a rotation of factors, the basis of a state space, a
    variance that went to 0) the parameters that take part in it are not identified: NaN, status PU_UNIDENTIFIED, which
    names the first of them, and the errors of the others hold whatever those are. Flat means: within the asymmetry of H
@@ -1406,6 +1424,41 @@ PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c
                                      pu_int *index);
 PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
 
+/* ---- priors on theta ------------------------------------------------------------------------------------- */
+
+/* A prior on entries of theta: first, first + stride, .., count of them (stride 0 = 1). With x the natural value of an
+   entry (pu_model_param), each adds to the penalty, which pu_fit divides by N, the number of all data:
+     PU_PRIOR_GAUSSIAN        precision/2 (theta - mean)^2, on the scale of theta, whatever that is
+     PU_PRIOR_GAMMA           -shape log x + rate x: x = exp theta is a precision ~ Gamma(shape, rate)
+     PU_PRIOR_INVERSE_GAMMA    shape log x + rate / x: x = exp theta is a variance, 1/x ~ Gamma(shape, rate)
+     PU_PRIOR_FLOOR           observations/2 bound / x: a noise variance x that must not go below the bound
+     PU_PRIOR_CEILING         observations/2 x / bound: a noise precision x that must not go above the bound
+   All are densities of theta, so of log x: a gamma prior is as good as 2 shape more observations with mean square rate /
+   shape, which is where it has its maximum. (The maximum of the density of x itself: shape - 1 for GAMMA, shape + 1 for
+   INVERSE_GAMMA instead of shape.)
+   The last two are no walls, at which an optimiser would stick, but as smooth as the likelihood: the NLL of all data that
+   m observed entries with noise variance x take part in has the slope m/2 - E(sum of their noise^2 | y) / (2 x) in log x,
+   and with the penalty an optimum is at x = (E(..) + observations bound) / m. So with m observations the noise is larger by
+   the bound than the data say, and never below it; little changes where it is far above. observations = 0 means the
+   observed entries of all data divided by count, which is m for a noise that all entries share, and on average for each of
+   the M entries of psi: rows with fewer data end further above the bound.
+   Fields of another kind must be zero. Several priors may concern the same entries: they add up. */
+typedef enum {
+    PU_PRIOR_GAUSSIAN,
+    PU_PRIOR_GAMMA,
+    PU_PRIOR_INVERSE_GAMMA,
+    PU_PRIOR_FLOOR,
+    PU_PRIOR_CEILING
+} pu_prior_kind;
+
+typedef struct {
+    pu_prior_kind kind;
+    pu_int first, count, stride;
+    double mean, precision;     /* GAUSSIAN: precision 0 or more */
+    double shape, rate;         /* GAMMA, INVERSE_GAMMA: 0 or more. All kinds but GAUSSIAN: entries on a log scale only */
+    double bound, observations; /* FLOOR, CEILING: of x, positive; 0 or more */
+} pu_prior;
+
 /* ---- models you write ------------------------------------------------------------------------------------ */
 
 /* `set` turns theta into the canonical form, `grad` brings a gradient back. Start zeroed; made by pu_model_*(), or
@@ -1442,6 +1495,11 @@ struct pu_model {
        finite; it then writes to the caller's array */
     int begins_with_Phi;
     int (*grad_is_finite)(const pu_model *model, const pu_gradient_result *g);
+    /* prior_count priors on theta, borrowed: part of the objective of pu_fit, pu_fit_errors and pu_fit_covariance, of
+       nothing else. Yours to set once the model is made, on the one that is fitted: those of a model inside another are not
+       read; 0 = none */
+    const pu_prior *priors;
+    pu_int prior_count;
 };
 
 /* ---- checks of operators and models that you wrote ------------------------------------------------------- */
@@ -18898,7 +18956,8 @@ PU__FN pu_status pu__state_space_grad(PU__MODEL_GRAD_ARGS)
 
 /* model.start: S independent states of variance one with equal shares in the signal. Their rates are r^e, where r is
    the signal's autocorrelation at lag one, and e is spread evenly over (0, 2).
-   The rates differ, since equal states would stay equal in training. */
+   The rates differ, since equal states would stay equal in training. A seed other than 0 adds normals of standard deviation
+   1/2 to all of theta, whereupon A is made a contraction. */
 PU__FN pu_status pu__state_space_start(PU__START_ARGS)
 {
     const pu__parted *s = pu__parted_of(model);
@@ -18909,14 +18968,24 @@ PU__FN pu_status pu__state_space_start(PU__START_ARGS)
     signal = share * c[0];
     r = pu__clamp(fabs(c[1]) / signal, 0.1, 0.9);
     pu__zeros(theta, model->params); /* m0 = 0, P0 = I */
+    if (seed)
+        pu__start_normals(seed, 0, 1, model->params, 0.5, theta);
     for (pu_int i = 0; i < S; i++) {
         /* A_ii = +-rate, Q_ii = 1 - rate^2: variance one */
         double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
-        theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
-        theta[s->c + i] = (pu_real)sqrt(signal / (double)S);
-        theta[s->L[0] + i * (i + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
+        double size = sqrt(signal / (double)S);
+        theta[i * S + i] += (pu_real)(c[1] < 0 ? -rate : rate);
+        theta[s->c + i] = (pu_real)(size + size * (double)theta[s->c + i]);
+        theta[s->L[0] + i * (i + 3) / 2] += (pu_real)(log((1 - rate) * (1 + rate)) / 2);
     }
-    theta[s->sigma2] = (pu_real)log((1 - share) * c[0]);
+    theta[s->sigma2] += (pu_real)log((1 - share) * c[0]);
+    for (pu_int i = 0; i < S && seed; i++) {
+        double sum = 0;
+        for (pu_int j = 0; j < S; j++)
+            sum += fabs((double)theta[i * S + j]);
+        for (pu_int j = 0; j < S; j++)
+            theta[i * S + j] = (pu_real)((double)theta[i * S + j] * 0.95 / pu__max(0.95, sum));
+    }
     return PU_OK;
 }
 
@@ -19825,6 +19894,9 @@ PU__FN pu_status pu__around_begin(pu__around_draft *d, pu_model *model, pu_model
         return pu__refuse(report, PU_E_NULL, model ? "inner" : "model");
     if (!inner->set || model == inner)
         return pu__refuse(report, inner->set ? PU_E_ARGUMENT : PU_E_NULL, inner->set ? "model (not the inner one)" : "inner.set");
+    /* nobody would read them */
+    if (inner->prior_count)
+        return pu__refuse(report, PU_E_ARGUMENT, "inner.priors (belong to the model around it, in entries of its theta)");
     pu__model_link(inner);
     made->memory = model->memory;
     made->lgm = inner->lgm;
@@ -20175,28 +20247,35 @@ typedef struct {
     const char *wrong;
     double value;
 } pu__agreed;
-enum { PU__AGREED_COUNT = 50 };
+enum { PU__AGREED_COUNT = 52 };
+
+/* The priors of a model, with what makes a mean of them: data, how many of their entries are observed. */
+typedef struct {
+    const pu_model *model;
+    double N, entries;
+    /* For passes over theta. */
+    int threads;
+} pu__priors;
 
 /* A fit: n parameters, N data, K probes, D latent variables. The numbers before `model` are written to
    checkpoints as they are, in this order; doubles, since every count is below 2^53. Arrays that the options
    do not need are NULL. */
 typedef struct {
+    /* ---- of the start that is run ---- */
     /* Steps done. */
     double step;
     /* Of the next datum: passes through the data before its own, and its place in `order`. */
     double epoch, place;
-    /* As in pu_fit_report. */
-    double gradients, rejected, doubtful;
     /* Steps running whose gradient was within its error. */
     double within;
-    /* As in pu_fit_report. */
-    double best, best_step;
+    /* As in pu_fit_report; the standard error of `best`, where that is an objective. */
+    double best, best_step, best_se;
     /* PU_INEXACT or PU_DIVERGED, where that is what became of the gradient of `objective`; of the best point's; else 0. */
     double doubt, best_doubt;
     /* Validations since the best one. */
     double stale;
     /* As in pu_fit_report. */
-    double validation, objective, objective_se, gradient, gradient_se, rate;
+    double validation, objective, penalty, objective_se, gradient, gradient_se, rate;
     /* L-BFGS: pairs held, place of the newest. */
     double held, newest;
     /* L-BFGS: steps since the objective fell, more than by rounding, and what it was then; what it was where the fit last
@@ -20204,8 +20283,16 @@ typedef struct {
     double idle, mark, rested;
     /* L-BFGS: 1 = g is the gradient at theta. */
     double known;
+    /* As in pu_fit_report; the number of the start; of several starts: a reason to stop that ends no more than this one. */
+    double boundaries, boundary, start, stop;
+
+    /* ---- of all starts ---- */
+    /* As in pu_fit_report. */
+    double gradients, rejected, doubtful;
     /* K and I where the fit chose them. */
     double samples, iterations;
+    /* Starts done, and failed; their steps. */
+    double done, failed, earlier;
 
     pu_model *model;
     const pu_data *data;
@@ -20215,7 +20302,7 @@ typedef struct {
     /* Memory of the gradients. */
     pu_workspace *ws;
     /* By options.clock. */
-    double start;
+    double began;
     /* What a checkpoint must agree in. */
     pu__agreed agreed[PU__AGREED_COUNT];
     pu_int n, N, K, D, pairs;
@@ -20227,6 +20314,7 @@ typedef struct {
     int exact;
     /* Of the last gradient: no digit of it may be right, see pu__model_task. */
     int lost;
+    pu__priors priors;
     /* For passes over n. */
     int threads;
     /* Number of the pu_model_set call that set the model to the point of the next gradient. */
@@ -20256,7 +20344,12 @@ typedef struct {
     pu_int *order;
     /* Warm starts, (K+1) x D per datum: of all data, of one batch. */
     pu_real *x, *x_batch;
+    /* Several starts. n: theta as given, and the best end; PU__FIT_OWN: the numbers of the start that it is of; as many as
+       starts: what they end with, infinite where they failed. */
+    pu_real *given, *top_theta;
+    double *top, *ends;
 } pu__fit;
+enum { PU__FIT_OWN = offsetof(pu__fit, gradients) / sizeof(double) };
 
 /* ---- the gradient of a step ---- */
 
@@ -20330,10 +20423,96 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
 
 #define PU__PARTS 64 /* passes over n are cut into so many parts, whatever the number of threads */
 
-/* First entry of a part; part PU__PARTS begins at n. */
-PU__FN pu_int pu__part_start(const pu__fit *fit, int part)
+/* First entry of a part of n; part PU__PARTS begins at n. */
+PU__FN pu_int pu__part_start(pu_int n, int part) { return n / PU__PARTS * part + pu__min(part, n % PU__PARTS); }
+
+/* What is wrong with a prior of the model, or NULL. Comparisons are written such that a NaN fails them. */
+PU__FN const char *pu__prior_wrong(const pu_model *model, const pu_prior *p)
 {
-    return fit->n / PU__PARTS * part + pu__min(part, fit->n % PU__PARTS);
+    int is_gaussian = p->kind == PU_PRIOR_GAUSSIAN, is_bound = p->kind >= PU_PRIOR_FLOOR;
+    int is_gamma = !is_gaussian && !is_bound;
+    pu_int n = model->params, stride = pu__most(p->stride, 1);
+    pu_param param;
+    if ((unsigned)p->kind > PU_PRIOR_CEILING)
+        return "model.priors (kind: one of pu_prior_kind)";
+    if (p->first < 0 || p->first >= n || p->stride < 0 || stride > n || p->count < 1 ||
+        p->count - 1 > (n - 1 - p->first) / stride)
+        return "model.priors (first, count, stride: entries of theta, at least one)";
+    if (!(fabs(p->mean) < HUGE_VAL && pu__is_within(p->precision, HUGE_VAL)))
+        return "model.priors (mean, precision: finite, the precision 0 or more)";
+    if (!pu__is_within(p->shape, HUGE_VAL) || !pu__is_within(p->rate, HUGE_VAL))
+        return "model.priors (shape, rate: finite, 0 or more)";
+    if (!pu__is_within(p->bound, HUGE_VAL) || !pu__is_within(p->observations, HUGE_VAL) || is_bound != (p->bound > 0))
+        return "model.priors (bound, observations: finite; PU_PRIOR_FLOOR and CEILING need a positive bound, others none)";
+    if ((!is_gaussian && (p->mean != 0 || p->precision > 0)) || (!is_gamma && p->shape + p->rate > 0) ||
+        (!is_bound && p->observations > 0))
+        return "model.priors (a field of another kind of prior is set)";
+    for (pu_int i = 0; i < p->count && !is_gaussian; i++)
+        if (pu_model_param(model, p->first + i * stride, &param) || param.scale != PU_SCALE_LOG)
+            return "model.priors (entries of theta that are no logarithms: PU_PRIOR_GAUSSIAN alone)";
+    return NULL;
+}
+
+/* Checks the priors of a model and gets ready to use them. */
+PU__FN pu_status pu__priors_open(pu__priors *self, const pu_model *model, const pu_data *data, pu_report *report)
+{
+    self->model = model;
+    self->N = (double)data->n;
+    if (model->prior_count < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "model.prior_count (0 or more)");
+    if (!model->prior_count)
+        return PU_OK;
+    if (!model->priors)
+        return pu__refuse(report, PU_E_NULL, "model.priors");
+    for (pu_int i = 0; i < model->prior_count; i++) {
+        const char *wrong = pu__prior_wrong(model, model->priors + i);
+        if (wrong)
+            return pu__fail(report, PU_E_ARGUMENT, wrong, -1, i);
+    }
+    pu_status status = pu__check_data(data, model->lgm.Phi ? model->lgm.Phi->rows : 0, report);
+    for (pu_int n = 0; !status && n < data->n; n++)
+        self->entries += (double)pu__count_observed(data, n);
+    return status;
+}
+
+/* The penalty on entries from .. end-1 of theta; its gradient divided by N is added to g unless that is NULL. An entry adds
+     precision/2 (theta - mean)^2 + slope theta + size exp(sign theta) */
+PU__FN double pu__priors_part(const pu__priors *self, pu_int from, pu_int end, const pu_real *theta, pu_real *g)
+{
+    double sum = 0, share = 1 / self->N;
+    for (pu_int k = 0; k < self->model->prior_count; k++) {
+        const pu_prior *p = self->model->priors + k;
+        pu_int stride = pu__most(p->stride, 1), skip = (pu__most(from - p->first, 0) + stride - 1) / stride;
+        pu_int last = pu__min(end - 1, p->first + (p->count - 1) * stride);
+        double sign = p->kind == PU_PRIOR_GAMMA || p->kind == PU_PRIOR_CEILING ? 1 : -1, size = p->rate;
+        double observations = p->observations > 0 ? p->observations : self->entries / (double)p->count;
+        if (p->bound > 0)
+            size = observations / 2 * pow(p->bound, -sign);
+        for (pu_int i = p->first + skip * stride; i <= last; i += stride) {
+            double x = (double)theta[i], off = x - p->mean, grown = size > 0 ? size * exp(sign * x) : 0;
+            sum += p->precision / 2 * off * off - sign * p->shape * x + grown;
+            if (g)
+                g[i] += (pu_real)((p->precision * off + sign * (grown - p->shape)) * share);
+        }
+    }
+    return sum;
+}
+
+/* Penalty / N at theta, whose gradient is added to g unless that is NULL. Summed part by part. */
+PU__FN double pu__priors_add(const pu__priors *self, const pu_real *theta, pu_real *g)
+{
+    double sum[PU__PARTS], all = 0;
+    pu_int n = self->model->params;
+    if (!self->model->prior_count)
+        return 0;
+#ifdef PU__OPENMP
+#pragma omp parallel for num_threads(self->threads)
+#endif
+    for (int p = 0; p < PU__PARTS; p++)
+        sum[p] = pu__priors_part(self, pu__part_start(n, p), pu__part_start(n, p + 1), theta, g);
+    for (int p = 0; p < PU__PARTS; p++)
+        all += sum[p];
+    return all / self->N;
 }
 
 /* |g|, g of length n. The sum is made part by part, so that its rounding does not depend on the threads. */
@@ -20344,15 +20523,15 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 #pragma omp parallel for num_threads(fit->threads)
 #endif
     for (int p = 0; p < PU__PARTS; p++) {
-        pu_int at = pu__part_start(fit, p);
-        sum[p] = pu__dot(pu__part_start(fit, p + 1) - at, NULL, g + at, g + at);
+        pu_int at = pu__part_start(fit->n, p);
+        sum[p] = pu__dot(pu__part_start(fit->n, p + 1) - at, NULL, g + at, g + at);
     }
     for (int p = 0; p < PU__PARTS; p++)
         all += sum[p];
     return sqrt(all);
 }
 
-/* Gradient of a step at theta into g (n): the mean over the data of its batches. Objective, norm, their
+/* Gradient of a step at theta into g (n): the mean over the data of its batches, and that of the penalty. Objective, norm, their
    standard errors, doubts about them and whether all was exact are left in the fit. With n_b data in batch b:
      g = sum_b n_b g_b / sum_b n_b,     se^2 = sum_b n_b^2 se_b^2 / (sum_b n_b)^2
    A single batch is not scaled, which would only round. */
@@ -20398,7 +20577,8 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
         for (pu_int i = 0; i < n; i++)
             error += sum[i] / (total * total);
     /* -1: unknown, or not measured. */
-    fit->objective = objective / total;
+    fit->penalty = pu__priors_add(&fit->priors, theta, g);
+    fit->objective = objective / total + fit->penalty;
     fit->objective_se = known ? sqrt(variance) / total : -1;
     fit->gradient = pu__gradient_norm(fit, g);
     fit->gradient_se = sum ? sqrt(error) : -1;
@@ -20422,6 +20602,7 @@ PU__FN void pu__fit_keep_best(pu__fit *fit, double value, double step)
     fit->best = value;
     fit->best_step = step;
     fit->best_doubt = fit->doubt;
+    fit->best_se = fit->o->validate ? 0 : pu__max(0, fit->objective_se);
     pu__copy(fit->best_theta, fit->theta, fit->n);
 }
 
@@ -20471,9 +20652,9 @@ PU__FN pu__adam pu__adam_make(const pu__fit *fit)
    moments m and v take in the gradient when is_new. */
 PU__FN void pu__fit_move_part(pu__fit *fit, const pu__adam *a, double t, int is_new, int part)
 {
-    pu_int i, n, end = pu__part_start(fit, part + 1);
+    pu_int i, n, end = pu__part_start(fit->n, part + 1);
     /* Chunks stay in cache from one pass to the next. */
-    for (pu_int at = pu__part_start(fit, part); at < end; at += n) {
+    for (pu_int at = pu__part_start(fit->n, part); at < end; at += n) {
         const pu_real *g = fit->g + at, *theta = fit->theta + at;
         pu_real *PU__RESTRICT m = fit->m + at, *PU__RESTRICT to = fit->next + at;
         n = pu__min(PU__CHUNK, end - at);
@@ -20741,20 +20922,16 @@ PU__FN pu_status pu__fit_polish(pu__fit *fit, double limit, double *best, double
 }
 
 /* The parameters that have no influence at theta, after pu__fit_polish: far off, their gradient is still next to nothing.
-   The report gets their number, and the first of them. */
+   The fit gets their number, and the first of them. */
 PU__FN void pu__fit_find_boundary(pu__fit *fit)
 {
-    pu_fit_report *r = fit->report;
     double limit = PU__INFLUENCE / (double)fit->N;
-    pu_param param;
     for (pu_int i = fit->n - 1; i >= 0; i--) {
         double far = fabs((double)fit->m[i]), g = fabs((double)fit->g[i]);
         if (far < 1 || g > limit || fabs((double)fit->v[i] - (double)fit->g[i]) > limit * far)
             continue;
-        r->boundaries++;
-        r->boundary = i;
-        pu_model_param(fit->model, i, &param);
-        memcpy(r->boundary_name, param.name, sizeof param.name);
+        fit->boundaries++;
+        fit->boundary = (double)i;
     }
 }
 
@@ -20795,7 +20972,7 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     pu__fit_find_boundary(fit);
     /* a gradient that lost digits is no proof */
     r->stop = doubt > 0 ? PU_FIT_STUCK : reason;
-    if (r->boundaries)
+    if (fit->boundaries > 0)
         r->stop = PU_FIT_BOUNDARY;
     return PU_OK;
 }
@@ -20882,12 +21059,12 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
      8 bytes     PU__MAGIC
      8 each      the numbers of pu__fit_list_agreed
      8           FNV-1a hash of these
-     208         the numbers of pu__fit before `model`
-     ..          theta, best_theta, m, next, v, g, S, Y, rho, x: those of them that the fit has
+     8 each      the numbers of pu__fit before `model`
+     ..          theta, best_theta, m, next, v, g, S, Y, rho, x, given, top_theta, top, ends: those of them that the fit has
      8           FNV-1a hash of the numbers and arrays */
 #ifndef PU_NO_STDIO
 
-#define PU__MAGIC "pu fit 2"
+#define PU__MAGIC "pu fit 3"
 #define PU__PATH  1024 /* of a file's name, with what is appended */
 
 /* One entry of pu__fit_list_agreed; a field of the fit's options, of its gradient's, of its solver's. */
@@ -20895,6 +21072,19 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
 #define PU__AGREED_FIT(field)      PU__AGREED("fit." #field, o->field)
 #define PU__AGREED_GRADIENT(field) PU__AGREED("fit.gradient." #field, g->field)
 #define PU__AGREED_SOLVE(field)    PU__AGREED("fit.gradient.solve." #field, solve->field)
+
+/* A number of the model's priors. */
+PU__FN uint32_t pu__priors_hash(const pu_model *model)
+{
+    uint64_t h = PU__FNV;
+    for (pu_int i = 0; i < model->prior_count; i++) {
+        const pu_prior *p = model->priors + i;
+        const double number[] = {(double)p->kind, (double)p->first, (double)p->count, (double)p->stride, p->mean,
+                                 p->precision,    p->shape,         p->rate,          p->bound,          p->observations};
+        h = pu__fnv(h, number, sizeof number);
+    }
+    return (uint32_t)h;
+}
 
 /* What a checkpoint must share with the fit that takes it up, options with their defaults filled in: model, sizes,
    precision, and all that a step depends on. The list begins with the version: others may have other lists. */
@@ -20904,16 +21094,18 @@ PU__FN void pu__fit_list_agreed(pu__fit *fit)
     const pu_options *g = &o->gradient;
     const pu_solve_options *solve = &g->solve;
     const char *name = fit->model->name ? fit->model->name : "";
-    int to_the_end = o->schedule == PU_RATE_COSINE || o->schedule == PU_RATE_TAIL;
+    int to_the_end = o->schedule == PU_RATE_COSINE || o->schedule == PU_RATE_TAIL || o->starts > 1;
     const pu__agreed list[PU__AGREED_COUNT] = {
         PU__AGREED("version of pu.h", (uint32_t)pu__fnv(PU__FNV, PU_VERSION, sizeof PU_VERSION)),
         PU__AGREED("precision (PU_FLOAT)", sizeof(pu_real)),
         PU__AGREED("model (its name)", (uint32_t)pu__fnv(PU__FNV, name, strlen(name))),
         PU__AGREED("model (its number of parameters)", fit->n), PU__AGREED("model (its latent variables)", fit->D),
+        PU__AGREED("model.priors", pu__priors_hash(fit->model)),
         PU__AGREED("number of data", fit->N), PU__AGREED("data.m", fit->data->m),
         /* The optimiser. A schedule that looks at the last step makes `steps` one of them. */
         PU__AGREED_FIT(optimizer), PU__AGREED_FIT(rate), PU__AGREED_FIT(schedule),
-        PU__AGREED("fit.steps (the schedule depends on it)", to_the_end ? o->steps : 0),
+        PU__AGREED_FIT(starts),
+        PU__AGREED("fit.steps (the schedule depends on it, or the next start)", to_the_end ? o->steps : 0),
         PU__AGREED("fit.decay (the default depends on steps)", o->schedule == PU_RATE_HYPERBOLIC ? o->decay : 0),
         PU__AGREED_FIT(momentum), PU__AGREED_FIT(beta1), PU__AGREED_FIT(beta2), PU__AGREED_FIT(epsilon),
         PU__AGREED("fit.history", fit->pairs),
@@ -20963,7 +21155,7 @@ PU__FN const char *pu__fit_agree(const pu__fit *fit, FILE *file, int is_write)
 /* Is every count that was read from a file in its range, and an integer? A checksum is no proof: anybody can make one. */
 PU__FN int pu__fit_is_sound(const pu__fit *fit)
 {
-    double any = 9007199254740992.0, pairs = (double)fit->pairs;
+    double any = 9007199254740992.0, pairs = (double)fit->pairs, starts = (double)pu__most(fit->o->starts, 1);
     const double count[][3] = {{fit->step, 0, (double)fit->report->steps},
                                {fit->epoch, 0, UINT32_MAX},
                                {fit->place, 0, (double)fit->N},
@@ -20979,9 +21171,18 @@ PU__FN int pu__fit_is_sound(const pu__fit *fit)
                                {fit->held, 0, pairs},
                                {fit->newest, 0, pairs - 1},
                                {fit->known, 0, 1},
+                               {fit->boundaries, 0, (double)fit->n},
+                               {fit->boundary, -1, (double)fit->n - 1},
+                               {fit->start, 0, starts - 1},
+                               {fit->stop, 0, starts > 1 ? PU_FIT_STOPS - 1.0 : 0},
+                               {fit->done, 0, starts - 1},
+                               {fit->failed, 0, fit->done},
+                               {fit->earlier, 0, any},
                                {fit->samples, 0, INT32_MAX},
                                {fit->iterations, -1, INT32_MAX}};
     int ok = fit->best == fit->best && fit->rested == fit->rested && fit->mark == fit->mark;
+    for (pu_int i = 0; i < (pu_int)starts && fit->ends; i++)
+        ok &= fit->ends[i] == fit->ends[i];
     for (size_t i = 0; i < sizeof count / sizeof *count; i++)
         ok &= count[i][0] >= count[i][1] && count[i][0] <= count[i][2] && count[i][0] == floor(count[i][0]);
     return ok;
@@ -20995,10 +21196,11 @@ PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
     size_t n = (size_t)fit->n * sizeof(pu_real), pairs = (size_t)fit->pairs;
     size_t x = (size_t)(fit->N * (fit->K + 1) * fit->D) * sizeof(pu_real);
     /* Arrays that this fit does not have are NULL. */
-    void *const part[] = {fit,    fit->theta, fit->best_theta, fit->m,   fit->next, fit->v,
-                          fit->g, fit->S,     fit->Y,          fit->rho, fit->x};
+    size_t starts = (size_t)pu__most(fit->o->starts, 0) * sizeof(double);
+    void *const part[] = {fit,    fit->theta, fit->best_theta, fit->m, fit->next,  fit->v,         fit->g,  fit->S,
+                          fit->Y, fit->rho,   fit->x,          fit->given, fit->top_theta, fit->top, fit->ends};
     const size_t bytes[] = {offsetof(pu__fit, model), n, n, n, n, n, n, pairs * n, pairs * n,
-                            pairs * sizeof(double),   x};
+                            pairs * sizeof(double),   x, n, n, PU__FIT_OWN * sizeof(double), starts};
     size_t done;
     *h = PU__FNV;
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
@@ -21160,11 +21362,20 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
             wrong = "checkpoint: has done more steps than fit.steps";
         else if (!pu__fit_is_sound(fit))
             wrong = PU__DAMAGED;
+        /* The numbers of the best start, which become those of the fit. */
+        else if (fit->done > fit->failed) {
+            double own[PU__FIT_OWN];
+            memcpy(own, fit, sizeof own);
+            memcpy(fit, fit->top, sizeof own);
+            wrong = pu__fit_is_sound(fit) ? NULL : PU__DAMAGED;
+            memcpy(fit, own, sizeof own);
+        }
     }
     fclose(file);
     if (wrong)
         *fit = fresh;
-    fit->report->resumed = (int)pu__min((pu_int)fit->step, INT32_MAX);
+    fit->report->resumed = (int)pu__min((pu_int)(fit->earlier + fit->step), INT32_MAX);
+    fit->report->stop = (pu_fit_stop)(int)fit->stop;
     return wrong;
 }
 
@@ -21218,10 +21429,19 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
             pu__put_real(&all, " +- ", se);
         if (se == 0)
             pu__put(&all, " (exact)");
+        if (report->penalty != 0)
+            pu__put_real(&all, ", of which penalty ", report->penalty);
     }
     if (report->best_step >= 0) {
         pu__put_real(&all, "; best ", report->best);
         pu__put_number(&all, " at step ", report->best_step);
+    }
+    if (report->starts > 0) {
+        pu__put_number(&all, "; start ", report->start);
+        pu__put_number(&all, "; starts done ", report->starts);
+        pu__put_number(&all, ", failed ", report->failed);
+        pu__put_number(&all, ", as low as the best ", report->near_best);
+        pu__put_real(&all, ", the worst ", report->worst);
     }
     if (report->plan[0]) {
         pu__put(&all, "; ");
@@ -21256,6 +21476,10 @@ PU__FN void pu__fit_update_report(const pu__fit *fit)
     r->rejected = (pu_int)fit->rejected;
     r->doubtful = (pu_int)fit->doubtful;
     r->objective = fit->objective;
+    /* L-BFGS may have come back from the point of its last gradient. */
+    r->penalty = fit->penalty;
+    if (o->optimizer == PU_LBFGS && fit->gradients > 0)
+        r->penalty = pu__priors_add(&fit->priors, fit->theta, NULL);
     r->objective_se = fit->objective_se;
     r->gradient = fit->gradient;
     r->gradient_se = fit->gradient_se;
@@ -21264,12 +21488,22 @@ PU__FN void pu__fit_update_report(const pu__fit *fit)
     r->best = fit->best;
     r->best_step = (pu_int)fit->best_step;
     r->theta = fit->theta;
+    r->boundaries = (pu_int)fit->boundaries;
+    r->boundary = (pu_int)fit->boundary;
+    pu_param param = PU__ZERO;
+    if (r->boundaries)
+        pu_model_param(fit->model, r->boundary, &param);
+    memcpy(r->boundary_name, param.name, sizeof param.name);
+    r->start = (pu_int)fit->start;
+    r->starts = (pu_int)fit->done;
+    r->failed = (pu_int)fit->failed;
     /* Without a clock the times stay -1. */
     if (!o->clock)
         return;
-    r->seconds = o->clock(o->user) - fit->start;
-    r->steps_per_second = r->seconds > 0 ? (double)(r->step - r->resumed) / r->seconds : 0;
-    r->seconds_left = r->steps_per_second > 0 ? (double)(r->steps - r->step) / r->steps_per_second : -1;
+    r->seconds = o->clock(o->user) - fit->began;
+    double ahead = (double)(r->steps - r->step) + (double)r->steps * pu__max(0, (double)o->starts - 1 - fit->start);
+    r->steps_per_second = r->seconds > 0 ? (fit->earlier + fit->step - (double)r->resumed) / r->seconds : 0;
+    r->seconds_left = r->steps_per_second > 0 ? ahead / r->steps_per_second : -1;
     if (o->seconds > 0 && r->seconds_left > o->seconds - r->seconds)
         r->seconds_left = pu__max(0, o->seconds - r->seconds);
 }
@@ -21293,7 +21527,6 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     if (!theta)
         return "theta";
     *status = PU_E_ARGUMENT;
-    /* Each by itself. */
     if (fit->data->pick)
         return "data.pick (the fit picks)";
     if (o->steps < 0)
@@ -21330,6 +21563,8 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.validate_every (needs validate; at least 1, or 0 = 10)";
     if (o->patience < 0 || (o->patience && !o->validate))
         return "fit.patience (at least 1, with validate; or 0 = never)";
+    if (o->starts < 0 || o->starts > 10000)
+        return "fit.starts (0 to 10000)";
     if (o->checkpoint_every < 0)
         return "fit.checkpoint_every (at least 1, or 0 = 10)";
     if (!pu__is_within(o->seconds, HUGE_VAL))
@@ -21420,6 +21655,7 @@ PU__FN void pu__fit_choose(pu__fit *fit, const pu_report *all)
         pu__text text = {fit->report->plan, 0, sizeof fit->report->plan};
         pu__put(&text, names[o->optimizer]);
         pu__put_number(&text, ", mini-batches of ", o->batch ? o->batch : -1);
+        pu__put_number(&text, ", starts: ", o->starts > 1 ? o->starts : -1);
         pu__put(&text, o->schedule == PU_RATE_COSINE ? ", cosine of rates" : "");
         pu__put(&text, why);
     }
@@ -21488,6 +21724,12 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         fit->x = pu__reals(arena, fit->N * (fit->K + 1), fit->D);
         if (o->batch)
             fit->x_batch = pu__reals(arena, o->batch * (fit->K + 1), fit->D);
+    }
+    if (o->starts > 1) {
+        fit->given = pu__reals(arena, n, 1);
+        fit->top_theta = pu__reals(arena, n, 1);
+        fit->top = pu__doubles(arena, PU__FIT_OWN, 1);
+        fit->ends = pu__doubles(arena, o->starts, 1);
     }
 }
 
@@ -21607,7 +21849,10 @@ PU__FN void pu__fit_judge(pu__fit *fit)
         r->stop = PU_FIT_CALLBACK;
 }
 
-/* Steps until there is a reason to end. PU_FIT_STEPS, which is 0, means that there is none yet. A failed
+/* Is it the fit that ends for this reason, with starts left, rather than one of them? */
+PU__FN int pu__fit_is_broken_off(pu_fit_stop stop) { return stop == PU_FIT_TIME || stop == PU_FIT_CALLBACK; }
+
+/* Steps of a start until there is a reason to end. PU_FIT_STEPS, which is 0, means that there is none yet. A failed
    step leaves no checkpoint: the last one is whole, and one step back. */
 PU__FN pu_status pu__fit_loop(pu__fit *fit)
 {
@@ -21624,6 +21869,9 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
         }
         if (status)
             return pu__fit_fail(r, status, NULL);
+        /* A checkpoint made here begins with the next start. */
+        if (o->starts > 1 && !pu__fit_is_broken_off(r->stop))
+            fit->stop = (double)r->stop;
 #ifndef PU_NO_STDIO
         /* Now and then, and always at the end. */
         if (o->checkpoint && (r->stop || r->step % o->checkpoint_every == 0 || r->step == r->steps)) {
@@ -21636,6 +21884,122 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
     return PU_OK;
 }
 
+/* Begins start number s at fit->theta. */
+PU__FN void pu__fit_begin(pu__fit *fit, pu_int s)
+{
+    pu_int n = fit->n;
+    memset(fit, 0, PU__FIT_OWN * sizeof(double));
+    fit->start = (double)s;
+    fit->best = fit->mark = fit->rested = HUGE_VAL;
+    fit->best_step = fit->boundary = -1;
+    fit->validation = (double)NAN;
+    fit->report->stop = PU_FIT_STEPS;
+    pu__copy(fit->next, fit->theta, n);
+    if (fit->best_theta)
+        pu__copy(fit->best_theta, fit->theta, n);
+    pu__zeros(fit->m, n);
+    if (fit->v)
+        pu__zeros(fit->v, n);
+    if (fit->x)
+        pu__zeros(fit->x, fit->N * (fit->K + 1) * fit->D);
+}
+
+/* fit->theta = where start number s > 0 begins, see pu_fit. Returns 0 if there is no such point. */
+PU__FN int pu__fit_scatter(pu__fit *fit, pu_int s)
+{
+    pu_int n = fit->n;
+    pu_real *theta = fit->theta, *other = fit->next;
+    uint64_t seed = fit->o->gradient.seed + (uint64_t)s;
+    /* Does the model's start depend on the seed? */
+    if (!pu_model_start(fit->model, fit->data, seed, theta, NULL) &&
+        !pu_model_start(fit->model, fit->data, seed - 1, other, NULL) &&
+        memcmp(theta, other, (size_t)n * sizeof *theta) != 0)
+        return !pu_model_set(fit->model, theta, NULL);
+    /* A number that no row of a random start has. */
+    pu__start_normals(seed, (pu_int)INT32_MAX, 1, n, 1, other);
+    for (double t = 1; t > 1e-3; t /= 2) {
+        for (pu_int i = 0; i < n; i++) {
+            double given = (double)fit->given[i], width = pu__is_scaled(fit->model, i) ? 1 : (1 + fabs(given)) / 2;
+            theta[i] = (pu_real)(given + t * width * (double)other[i]);
+        }
+        if (!pu_model_set(fit->model, theta, NULL))
+            return 1;
+    }
+    return 0;
+}
+
+/* A start is over: its end, and the best of all so far. */
+PU__FN void pu__fit_rank(pu__fit *fit, int is_failed)
+{
+    pu_fit_report *r = fit->report;
+    pu_int s = (pu_int)fit->done;
+    double best = HUGE_VAL, limit;
+    is_failed |= fit->best_step < 0;
+    fit->ends[s] = is_failed ? HUGE_VAL : fit->best + 3 * fit->best_se;
+    for (pu_int i = 0; i < s; i++)
+        if (fit->ends[i] < best)
+            best = fit->ends[i];
+    if (fit->ends[s] < best) {
+        best = fit->ends[s];
+        memcpy(fit->top, fit, PU__FIT_OWN * sizeof(double));
+        pu__copy(fit->top_theta, fit->best_theta, fit->n);
+    }
+    fit->done++;
+    fit->failed += is_failed;
+    limit = fit->o->validate ? 1e-4 * fabs(best) : 0.01 / (double)fit->N;
+    r->near_best = 0;
+    r->worst = best;
+    for (pu_int i = 0; i <= s; i++)
+        if (fit->ends[i] < HUGE_VAL) {
+            r->near_best += fit->ends[i] - best <= limit;
+            r->worst = pu__max(r->worst, fit->ends[i]);
+        }
+}
+
+/* Start after start, from the one that was begun; then the fit is at the best end. */
+PU__FN pu_status pu__fit_starts(pu__fit *fit)
+{
+    pu_fit_report *r = fit->report;
+    pu_where nowhere = r->where;
+    int is_there = 1;
+    pu_status status;
+    for (;;) {
+        status = is_there ? pu__fit_loop(fit) : pu__fit_fail(r, PU_E_ARGUMENT, "fit.starts (the model takes no such theta)");
+        if (status == PU_E_FILE)
+            return status;
+        pu__fit_rank(fit, status != PU_OK);
+        if (pu__fit_is_broken_off(r->stop) || (pu_int)fit->done >= fit->o->starts)
+            break;
+        fit->earlier += fit->step;
+        is_there = pu__fit_scatter(fit, (pu_int)fit->done);
+        pu__fit_begin(fit, (pu_int)fit->done);
+        if (fit->order)
+            pu__fit_shuffle(fit);
+        fit->sets = fit->model->sets - 1; /* set to another point, or by nobody */
+        r->status = PU_OK;
+        pu__fit_update_report(fit);
+    }
+    if (fit->done <= fit->failed) {
+        fit->best_step = -1;
+        pu__copy(fit->theta, fit->given, fit->n);
+        pu__fit_update_report(fit);
+        return status;
+    }
+    r->where = nowhere;
+    fit->earlier += fit->step;
+    memcpy(fit, fit->top, PU__FIT_OWN * sizeof(double));
+    fit->earlier -= fit->step;
+    if (!pu__fit_is_broken_off(r->stop))
+        r->stop = (pu_fit_stop)(int)fit->stop;
+    pu__copy(fit->theta, fit->top_theta, fit->n);
+    pu__copy(fit->next, fit->top_theta, fit->n);
+    pu__copy(fit->best_theta, fit->top_theta, fit->n);
+    fit->sets = fit->model->sets - 1;
+    (void)pu__fit_gradient(fit, fit->theta, fit->g);
+    pu__fit_update_report(fit);
+    return PU_OK;
+}
+
 /* The fit from its start, or from its checkpoint, to the end. theta (n) is the result: the best point, or
    the last where points cannot be compared. */
 PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
@@ -21644,14 +22008,11 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     pu_fit_report *r = fit->report;
     /* All else was zeroed with the memory. */
     pu__copy(fit->theta, theta, fit->n);
-    pu__copy(fit->next, theta, fit->n);
-    if (fit->best_theta)
-        pu__copy(fit->best_theta, theta, fit->n);
+    pu__fit_begin(fit, 0);
     if (fit->linear)
         (void)pu__linear_entries(fit->model, fit->linear_at);
-    fit->best = fit->mark = fit->rested = HUGE_VAL;
-    fit->best_step = -1;
-    fit->validation = (double)NAN;
+    if (fit->given)
+        pu__copy(fit->given, theta, fit->n);
     pu__fit_defaults(o);
     const char *wrong = NULL;
 #ifndef PU_NO_STDIO
@@ -21663,16 +22024,16 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
 #endif
     pu_status status = wrong ? pu__fit_fail(r, PU_E_FILE, wrong) : pu__fit_tune(fit);
     if (o->clock)
-        fit->start = o->clock(o->user);
+        fit->began = o->clock(o->user);
     pu__fit_update_report(fit);
     if (status)
         return status;
     /* An interrupted epoch goes on in the same order. */
     if (fit->order)
         pu__fit_shuffle(fit);
-    status = pu__fit_loop(fit);
+    status = o->starts > 1 ? pu__fit_starts(fit) : pu__fit_loop(fit);
     /* Whatever happened, the best point so far; but nothing did when the first checkpoint fails. */
-    if (status != PU_E_FILE || r->step > r->resumed)
+    if (status != PU_E_FILE || fit->earlier + fit->step > (double)r->resumed)
         pu__copy(theta, fit->best_step >= 0 ? fit->best_theta : fit->theta, fit->n);
     if (status)
         return status;
@@ -21728,10 +22089,15 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     fit.K = last->samples;
     if (!status && pu__is_unobserved(data))
         status = pu__refuse(last, PU_E_ARGUMENT, "data (nothing is observed)");
+    if (!status)
+        status = pu__priors_open(&fit.priors, model, data, last);
     if (!status) {
         pu__fit_choose(&fit, last);
         report->steps = o.steps ? o.steps : 200;
-        status = pu__split_allocate(memory, &call, pu__fit_layout, &fit);
+        if (o.starts > 1 && !o.validate && (o.batch || last->served[PU_ITERATIVE]))
+            status = pu__refuse(last, PU_E_ARGUMENT, "fit.starts (need fit.validate, or an exact objective of all data)");
+        else
+            status = pu__split_allocate(memory, &call, pu__fit_layout, &fit);
     }
     if (status)
         return pu__fit_fail(report, status, NULL);
@@ -21740,6 +22106,7 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     fit.threads = pu__threads(0, 3.0 * (double)fit.n);
     if (o.gradient.threads && o.gradient.threads < fit.threads)
         fit.threads = o.gradient.threads;
+    fit.priors.threads = fit.threads;
     status = pu__fit_run(&fit, theta);
     report->theta = theta;
     pu_workspace_free(memory);
@@ -21748,9 +22115,10 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
 
 /* ---- standard errors ---- */
 
-/* H, the second derivative of the mean NLL in theta (n), and room to measure it. */
+/* H, the second derivative of the mean objective in theta (n), and room to measure it. */
 typedef struct {
     pu_model *model;
+    pu__priors priors;
     const pu_data *data;
     const pu_options *options;
     pu_workspace *ws;
@@ -21788,9 +22156,11 @@ PU__FN pu_status pu__hessian_sides(pu__hessian *h, pu_int i, double s, double *w
     /* above, then below, as far off as the other came to be */
     for (int side = 0; side < 2; side++) {
         at[i] = (pu_real)(side ? 2 * centre - *width : centre + s);
-        pu_status status = pu_model_gradient(h->model, at, h->data, h->options, h->ws, at + (side + 1) * h->n, NULL, h->report);
+        pu_real *grad = at + (side + 1) * h->n;
+        pu_status status = pu_model_gradient(h->model, at, h->data, h->options, h->ws, grad, NULL, h->report);
         if (pu__fatal(status))
             return status;
+        (void)pu__priors_add(&h->priors, at, grad);
         h->inexact += status == PU_INEXACT;
         *width = (double)at[i] - *width;
     }
@@ -21948,6 +22318,10 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     h.report = report;
     h.theta = theta;
     h.n = model->params;
+    h.priors.threads = 1;
+    status = pu__priors_open(&h.priors, model, data, report);
+    if (status)
+        return status;
     status = pu__split_allocate(memory, &call, pu__hessian_layout, &h);
     if (status)
         return status;

@@ -118,6 +118,19 @@ static void fit_part(double noise, pu_int steps, pu_model *model, const pu_data 
     if (theta[model->params - 1] > held.most) theta[model->params - 1] = held.most;
 }
 
+/* The noise is not below a thousandth of the measurements' root mean square. With more pixels than measurements maximum
+   likelihood would let it vanish sooner or later, and beta grow without bound. Returns the number of priors. */
+static pu_int noise_floor(const scene *s, pu_prior *p)
+{
+    double squares = 0, count = 0;
+    pu_int i;
+    for (i = 0; i < 2 * s->N * s->D; i++)
+        if (s->mask[i]) squares += (double)s->y[i] * (double)s->y[i], count += 1;
+    memset(p, 0, sizeof *p);
+    p->kind = PU_PRIOR_CEILING, p->first = s->D, p->count = 1, p->bound = 1e6 * count / squares;
+    return squares > 0;
+}
+
 /* One fit, or two: with beta held down, then from there without. The report counts both. */
 static void fit(const flags *f, pu_model *model, const pu_data *data, pu_fit_options *options, pu_workspace *ws, pu_real *theta,
                 pu_fit_report *report)
@@ -177,6 +190,7 @@ int main(int argc, char **argv)
     watcher w;
     pu_op Phi;
     pu_model model;
+    pu_prior floor_prior;
     pu_data data;
     pu_fit_options options;
     pu_options accurate;
@@ -235,6 +249,8 @@ int main(int argc, char **argv)
     theta = need_reals(model.params);
     pu_normals((uint64_t)f.fit.seed, 0, DRAW_START, 0, STREAM_SCENE, 0, s.D, theta);
     theta[s.D] = (pu_real)(f.start_noise > 0 ? -2 * log(f.start_noise) : f.plain ? log((double)s.D) : 0);
+
+    model.priors = &floor_prior, model.prior_count = noise_floor(&s, &floor_prior);
 
     mean = need_reals(s.N * s.D), variance = need_reals(s.N * s.D);
     fit_flags_options(&f.fit, &options);

@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     fit_flags_options(&flags, &fit);
     fit.optimizer = optimizer == 0 ? PU_LBFGS : optimizer == 1 ? PU_ADAM : PU_SGD;
     fit.fixed_probes = fit.optimizer == PU_LBFGS; /* it needs a deterministic gradient */
-    need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
+    need(pu_model_start(&model, &data, 0, theta, &told), &told); /* 0: that from the moments of the data, nothing random */
     fit_run(&model, &data, &fit, NULL, theta, &report);
     fit_nll(&model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told);
     series_look(&s, &model, theta, &exact);

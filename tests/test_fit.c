@@ -641,7 +641,7 @@ static int two_states(problem *p, const double *y, pu_int n)
     p->y = tc_reals(n), p->theta = tc_reals(p->model.params);
     for (i = 0; i < n; i++) p->y[i] = y[i] != 0 ? (pu_real)(y[i] - mean / (double)known) : PU_R(NAN);
     p->data = pu_data_nan(1, n, p->y);
-    return pu_model_start(&p->model, &p->data, 1, p->theta, NULL) == PU_OK;
+    return pu_model_start(&p->model, &p->data, 0, p->theta, NULL) == PU_OK;
 }
 
 /* A fit that says it has converged has nothing to gain from being taken up at its end by one that remembers nothing: it was
@@ -701,7 +701,7 @@ TEST steps_without_gain_end(pu_int n, uint64_t seed)
     p.y = tc_reals(n), p.theta = tc_reals(p.model.params), p.data = pu_data_full(1, n, p.y);
     pu_normals(seed, 0, 0, 0, 3, 0, n, p.y);
     for (pu_int i = 1; i < n; i++) p.y[i] += p.y[i - 1];
-    TC_STATUS(pu_model_start(&p.model, &p.data, 1, p.theta, NULL), PU_OK);
+    TC_STATUS(pu_model_start(&p.model, &p.data, 0, p.theta, NULL), PU_OK);
     o.progress = count_idle, o.user = seen, seen[0] = HUGE_VAL;
     (void)pu_fit(&p.model, &p.data, &o, NULL, p.theta, &report);
     /* five, and once more after the pairs were forgotten */

@@ -565,7 +565,7 @@ TEST walk_with_a_given_start_is_fitted(uint64_t seed)
     tc_set_case("seed %d", (int)seed);
     TC_STATUS(pu_model_state_space(&model, T, 1, PU_SSM_GIVEN, NULL), PU_OK);
     TC_STATUS(pu_model_nll(&model, truth, &data, NULL, NULL, &nll, NULL, NULL), PU_OK);
-    TC_STATUS(pu_model_start(&model, &data, 1, theta, NULL), PU_OK);
+    TC_STATUS(pu_model_start(&model, &data, 0, theta, NULL), PU_OK);
     (void)pu_fit(&model, &data, NULL, NULL, theta, &report);
     TC_ASSERT(report.status == PU_OK || report.status == PU_INEXACT);
     TC_ASSERT(report.best < nll);

@@ -283,7 +283,7 @@ static inline void json_fit(json *j, const fit_flags *f, const pu_fit_report *r,
     json_number(j, "seed", (double)f->seed);
     json_number(j, "steps", (double)r->step);
     json_number(j, "seconds", r->seconds);
-    json_number(j, "seconds_per_step", r->step > r->resumed ? r->seconds / (double)(r->step - r->resumed) : 0);
+    json_number(j, "seconds_per_step", r->steps_per_second > 0 ? 1 / r->steps_per_second : 0);
     json_number(j, "peak_mb", peak_mb());
     json_number(j, "nll", nll);
     json_number(j, "nll_se", nll_se);

@@ -4,6 +4,7 @@
 
 #include "manual_fix_and_tie_parameters_add_regressors.h"
 #include "manual_fit.h"
+#include "manual_priors.h"
 #include "manual_predict.h"
 #include "manual_time_series.h"
 #include "manual_choose_an_engine_or_let_it_be_chosen.h"
@@ -42,6 +43,23 @@ static void own_operator(void)
     check("pu_op_check", found.status == PU_OK && found.count > 10 && found.wrong == 0);
 }
 
+/* "Priors": a variable of constants, whose noise would vanish. */
+static void priors(void)
+{
+    enum { VARIABLES = 3, PEOPLE = 20 };
+    pu_real y[PEOPLE * VARIABLES], theta[VARIABLES * 3];
+    pu_data data = pu_data_full(PEOPLE, VARIABLES, y);
+    pu_model model = {0};
+    pu_fit_report report;
+    pu_normals(5, 0, 0, 0, 3, 0, PEOPLE * VARIABLES, y);
+    for (int i = 0; i < PEOPLE * VARIABLES; i += VARIABLES) y[i] = 2;
+    check("factors", !pu_model_factors(&model, VARIABLES, 1, NULL) && !pu_model_start(&model, &data, 1, theta, NULL));
+    check("fit_with_priors", fit_with_priors(&model, &data, VARIABLES, 1, 0.5, theta, &report) == PU_OK);
+    check("its penalty", report.penalty != 0 && report.stop == PU_FIT_CONVERGED);
+    check("its noise", fabs(exp(-(double)theta[2 * VARIABLES]) - 1.0 / (PEOPLE + 2)) < 0.01);
+    pu_model_free(&model);
+}
+
 int main(void)
 {
     static pu_real y[LENGTH], theta[4], mean[LENGTH], variance[LENGTH], X[2 * LENGTH], b[5], se[5];
@@ -66,5 +84,6 @@ int main(void)
     pu_model_free(&model);
     statements();
     own_operator();
+    priors();
     return failed;
 }

@@ -705,7 +705,7 @@ PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_repor
 PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
                                  pu_int features, pu_report *report);
 
-typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
+typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN, PU_SSM_DIFFUSE } pu_ssm_start;
 /* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order or a number of states that the
    operators above do not take). One datum is one series, M of its length.
    Noisy autoregression: z an AR of this order and length n, y = z + N(0, lambda).
@@ -1246,20 +1246,29 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar);
      PU_SSM_ZERO        P0 = Q: z_0 = 0
      PU_SSM_STATIONARY  P0 = A P0 A' + Q: every z_t has the same covariance; the spectral radius of A must be below 1
      PU_SSM_GIVEN       P0 is yours
-   params: A (S x S, row-major), then Q (S x S, gradient symmetrised), then for PU_SSM_GIVEN P0 (likewise). The gradient
-   includes the way through P0 in the other two cases.
-   pu_ssm_set copies A, Q and P0 (NULL unless PU_SSM_GIVEN) into *m, together with what follows from them, O(S^3); call
+     PU_SSM_DIFFUSE     nothing is known of z_1
+   With any start single states are diffuse where P0_ii = +INFINITY and the rest of row and column i is 0. Other entries of
+   P0 are read for PU_SSM_GIVEN alone, and otherwise 0 (P0 NULL: all). Stationary states may then not depend on diffuse ones
+   (A_ij = 0 for i stationary, j diffuse).
+   A diffuse state has no prior: P0^-1 is zero in its row and column, no large number stands for it, and Gamma is singular.
+   log det Gamma is that of the proper part: the likelihood is the diffuse one of Durbin and Koopman, that of an infinite P0_ii
+   up to 1/2 log P0_ii each. The data must identify the state: where the observed rows Phi_m A^t have no full rank in the
+   diffuse states of z_1 to half of pu_real's digits (rows are read in order of time), calls end with PU_E_NOT_DEFINITE, index:
+   the state. There are no draws (pu_simulate) and no solve; engines: dense, banded, iterative.
+   params: A (S x S, row-major), then Q (S x S, gradient symmetrised), then for PU_SSM_GIVEN P0 (likewise, 0 where it is
+   infinite). The gradient includes the way through P0 in the other cases.
+   pu_ssm_set copies A, Q and P0 (NULL: see above) into *m, together with what follows from them, O(S^3); call
    it again whenever they change. index (may be NULL) receives the culprit, counted through the params as above, or -1:
-     PU_E_NULL; PU_E_ARGUMENT (steps or states < 1, states > PU_SSM_MAX, a P0 that nothing would read); PU_E_OVERFLOW
-     PU_E_NONFINITE, PU_E_NOT_SYMMETRIC, PU_E_NOT_DEFINITE   at that entry of A, Q or P0; NOT_DEFINITE with index 0, an
-                       entry of A: A has no stationary covariance
+     PU_E_NULL; PU_E_ARGUMENT (steps or states < 1, states > PU_SSM_MAX, an entry of P0 that nothing would read); PU_E_OVERFLOW
+     PU_E_NONFINITE, PU_E_NOT_SYMMETRIC, PU_E_NOT_DEFINITE   at that entry of A, Q or P0; NOT_DEFINITE at an entry of A:
+                       there is no stationary covariance, because of A (index 0) or of what this entry takes from a diffuse state
    A pu_ssm that was refused has no size, and an operator made from it is refused in turn. */
 #define PU_SSM_MAX 16
 struct pu_ssm {
     pu_int steps, states;
     pu_ssm_start start;
     pu_real A[PU_SSM_MAX * PU_SSM_MAX], Q[PU_SSM_MAX * PU_SSM_MAX]; /* S x S, packed, as all below; read only */
-    double P0[PU_SSM_MAX * PU_SSM_MAX];  /* the covariance of z_1, whatever the start */
+    double P0[PU_SSM_MAX * PU_SSM_MAX];  /* the covariance of z_1, whatever the start; diffuse: +INFINITY on the diagonal */
     /* private */
     pu_real W[PU_SSM_MAX * PU_SSM_MAX], W0[PU_SSM_MAX * PU_SSM_MAX]; /* Q^-1, P0^-1 */
     pu_real F[PU_SSM_MAX * PU_SSM_MAX], F0[PU_SSM_MAX * PU_SSM_MAX]; /* F F' = Q^-1, F0 F0' = P0^-1 */
@@ -1267,9 +1276,11 @@ struct pu_ssm {
     double Qi[PU_SSM_MAX * PU_SSM_MAX], Pi[PU_SSM_MAX * PU_SSM_MAX]; /* the inverses once more, for the gradients */
     double A_set[PU_SSM_MAX * PU_SSM_MAX], Q_set[PU_SSM_MAX * PU_SSM_MAX]; /* A, Q and P0 as set, in double: for
                                                                               products, */
-    double P0_set[PU_SSM_MAX * PU_SSM_MAX]; /* and to see that they were changed since */
+    double P0_set[PU_SSM_MAX * PU_SSM_MAX]; /* and to see that they were changed since; 0 where P0 is infinite */
     double logdet;
     int doublings;                       /* squarings of A after which the series for P0 has converged */
+    pu_int diffuse;                      /* how many states are, */
+    unsigned char open[PU_SSM_MAX];      /* and which */
 };
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index);
@@ -5022,6 +5033,12 @@ PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
     return status;
 }
 
+/* How many states of a prior that is a state space have a diffuse start, so that it is singular. */
+PU__FN pu_int pu__diffuse(const pu_op *op)
+{
+    return op->form == PU_FORM_STATES && op->data ? ((const pu_ssm *)op->data)->diffuse : 0;
+}
+
 /* The checks of both operands. *index counts through the parameters [L | R]; -1 where no parameter
    is at fault. */
 PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
@@ -5029,6 +5046,8 @@ PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
     PU__OPERANDS(L, R);
     pu_status status;
     *index = -1;
+    if (pu__diffuse(L) || pu__diffuse(R))
+        return PU_E_UNSUPPORTED; /* singular operands have no log det to make one of */
     status = L->check ? L->check(L, index) : PU_OK;
     if (status || !R->check)
         return status;
@@ -7138,16 +7157,18 @@ PU__FN void pu__ssm_symmetric(pu_int S, const pu_real *C, double *out)
     pu__ssm_average(S, out);
 }
 
-/* X := sum_i A^i X A'^i, which solves X = A X A' + X_0, by doubling: X += M X M', M := M M, with M = A at first.
-   transposed: A' in the place of A. Returns the number of doublings, or -1 when A is not stable.
+/* X := sum_i A^i X A'^i, which solves X = A X A' + X_0, by doubling: X += M X M', M := M M, with M = A at first, but zero
+   in the rows and columns of diffuse states. transposed: A' in the place of A. Returns the number of doublings, or -1 when A is not stable.
    doublings > 0: make that many, for an X of any sign. doublings = 0: X is positive definite, and the sum ends when
    its diagonal, which bounds the other entries, has not moved twice in a row. */
-PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doublings, double *X)
+PU__FN int pu__ssm_lyapunov(const pu_ssm *m, int transposed, int doublings, double *X)
 {
+    pu_int S = m->states;
     double M[PU__SSM_SQUARE], term[PU__SSM_SQUARE];
     int most = doublings ? doublings : 64; /* a radius of 1 - 1e-16 needs about 59 */
     int step, quiet = 0;                   /* doublings without a change of the diagonal */
-    pu__ssm_widen(S * S, A, M);
+    for (pu_int i = 0; i < S * S; i++)
+        M[i] = m->open[i / S] || m->open[i % S] ? 0 : m->A_set[i];
     for (step = 1; step <= most; step++) {
         /* X += M X M' */
         pu__ssm_mul(S, M, transposed, X, 0, term);
@@ -7186,8 +7207,8 @@ PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
     pu_int S = m->states, SS = S * S;
     double change[PU__SSM_SQUARE] = {0}; /* -Lambda A P0 */
     if (m->start == PU_SSM_STATIONARY) {
-        pu__ssm_lyapunov(S, m->A, 1, m->doublings, d->P0); /* now -Lambda */
-        pu__ssm_mul(S, m->A_set, 0, m->P0, 0, change);
+        pu__ssm_lyapunov(m, 1, m->doublings, d->P0); /* now -Lambda */
+        pu__ssm_mul(S, m->A_set, 0, m->P0_set, 0, change);
         pu__ssm_mul(S, d->P0, 0, change, 0, change);
     }
     for (pu_int i = 0; i < SS; i++) {
@@ -7338,12 +7359,13 @@ PU__FN double pu__ssm_condition(const pu_op *op)
     double worst = 1;
     for (pu_int i = 0; i < m->states; i++) {
         pu_int at = i * (m->states + 1);
-        worst = pu__max(worst, pu__max(m->Q_set[at] * m->Qi[at], m->P0[at] * m->Pi[at]));
+        worst = pu__max(worst, pu__max(m->Q_set[at] * m->Qi[at], m->P0_set[at] * m->Pi[at]));
     }
     return m->start == PU_SSM_STATIONARY ? pu__max(worst, ldexp(1, m->doublings - 6)) : worst;
 }
 
-/* *value = log det Gamma = -log det P0 - (T-1) log det Q, since det B = 1. pu_ssm_set has made it. */
+/* *value = log det Gamma = -log det P0 - (T-1) log det Q, since det B = 1, P0 without diffuse states. pu_ssm_set has made
+   it. */
 PU__FN pu_status pu__ssm_logdet(PU__LOGDET_ARGS)
 {
     *value = pu__ssm(op)->logdet;
@@ -7376,16 +7398,19 @@ PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
     /* Only a stationary start has counted doublings. */
     int changed = (m->start == PU_SSM_STATIONARY) != (m->doublings > 0);
     *index = -1;
-    /* Set for another size since the operator was made? */
-    if (op->rows != S * m->steps || op->work != PU__SSM_TILES * PU__SSM_ROW * S)
+    /* Set for another size since the operator was made? Or diffuse, and it has functions that do not know? */
+    if (op->rows != S * m->steps || op->work != PU__SSM_TILES * PU__SSM_ROW * S ||
+        (m->diffuse && (op->solve || op->form != PU_FORM_STATES)))
         return PU_E_ARGUMENT;
     for (pu_int i = 0; i < 3 * SS; i++) {
-        double x = m->P0[i % SS];
+        double x = m->P0[i % SS], want = set[i / SS][i % SS];
         if (i < 2 * SS)
             x = (double)(i < SS ? m->A : m->Q)[i % SS];
+        else if (i % SS % (S + 1) == 0 && m->open[i % S])
+            want = HUGE_VAL;
         /* A NaN differs from everything. */
-        changed |= x != set[i / SS][i % SS];
-        if (pu__finite_double(x))
+        changed |= x != want;
+        if (pu__finite_double(x) || x == want)
             continue;
         *index = i < op->params ? i : 0;
         return PU_E_NONFINITE;
@@ -7429,6 +7454,32 @@ PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, d
     return status;
 }
 
+/* Which states are diffuse: all by the start, or those whose P0_ii is infinite. start = P0 (NULL: zero) without the rows and
+   columns of these, but 1 on their diagonal. *at: an entry of P0 that nothing would read, counted through A, Q and P0. */
+PU__FN pu_status pu__ssm_open(pu_ssm *m, const pu_real *P0, pu_real *start, pu_int *at)
+{
+    pu_int S = m->states, SS = S * S;
+    for (pu_int i = 0; i < S; i++) {
+        m->open[i] = m->start == PU_SSM_DIFFUSE || (P0 && (double)P0[i * (S + 1)] == HUGE_VAL);
+        m->diffuse += m->open[i];
+    }
+    for (pu_int i = 0; i < SS; i++) {
+        pu_int row = i / S, col = i % S;
+        int open = m->open[row] || m->open[col], own = row == col && m->open[row];
+        start[i] = P0 && !open ? P0[i] : (pu_real)own;
+        if (P0 && P0[i] != 0 && (open || m->start != PU_SSM_GIVEN) && !(own && (double)P0[i] == HUGE_VAL)) {
+            *at = m->start == PU_SSM_GIVEN ? 2 * SS + i : -1;
+            return PU_E_ARGUMENT;
+        }
+        /* what a diffuse state drives is not stationary */
+        if (m->start == PU_SSM_STATIONARY && m->open[col] && !m->open[row] && m->A[i] != 0) {
+            *at = i;
+            return PU_E_NOT_DEFINITE;
+        }
+    }
+    return PU_OK;
+}
+
 /* pu_ssm_set after the tests of its arguments; m has its sizes and its start.
    *at: the culprit, counted through A, Q and P0, or -1. A start without a given P0 that fails is the fault of A: 0. */
 PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, const pu_real *P0, pu_int *at)
@@ -7436,6 +7487,7 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
     pu_int S = m->states, SS = S * S;
     int given = m->start == PU_SSM_GIVEN;
     double logdet_Q = 0, logdet_P = 0;
+    pu_real start[PU__SSM_SQUARE];
     pu_int row;
     pu_status status = pu__check_finite(SS, A, at);
     if (!status)
@@ -7453,13 +7505,17 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
         *at = SS + row * (S + 1);
         return PU_E_NOT_DEFINITE;
     }
-    /* P0 */
-    if (given)
-        status = pu__ssm_covariance(S, P0, 2 * SS, m->P0, at);
+    /* P0, with diffuse states as if they were independent and of variance one */
+    status = pu__ssm_open(m, P0, start, at);
+    if (!status && given)
+        status = pu__ssm_covariance(S, start, 2 * SS, m->P0, at);
     if (status)
         return status;
+    for (pu_int i = 0; i < SS; i++)
+        if (m->open[i / S] || m->open[i % S])
+            m->P0[i] = (double)start[i];
     if (m->start == PU_SSM_STATIONARY)
-        m->doublings = pu__ssm_lyapunov(S, A, 0, 0, m->P0);
+        m->doublings = pu__ssm_lyapunov(m, 0, 0, m->P0);
     pu__ssm_average(S, m->P0);
     row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
     if (row >= 0) {
@@ -7469,6 +7525,14 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
     /* det B = 1, so only P0 and T - 1 times Q count. */
     memcpy(m->P0_set, m->P0, sizeof m->P0);
     m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
+    for (pu_int i = 0; i < SS; i += S + 1)
+        if (m->open[i / S]) {
+            m->P0[i] = HUGE_VAL;
+            m->P0_set[i] = 0;
+            m->Pi[i] = 0;
+            m->W0[i] = 0;
+            m->F0[i] = 0;
+        }
     return PU_OK;
 }
 
@@ -7476,7 +7540,7 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
    pu_model_state_space calls it too, since it must know before it takes memory. */
 PU__FN pu_status pu__ssm_sizes(pu_int steps, pu_int states, pu_ssm_start start)
 {
-    if (steps < 1 || states < 1 || states > PU_SSM_MAX || (unsigned)start > PU_SSM_GIVEN)
+    if (steps < 1 || states < 1 || states > PU_SSM_MAX || (unsigned)start > PU_SSM_DIFFUSE)
         return PU_E_ARGUMENT;
     return steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / states ? PU_E_OVERFLOW : PU_OK;
 }
@@ -7494,11 +7558,8 @@ PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_rea
     if (!m)
         return PU_E_NULL;
     memset(m, 0, sizeof *m);
-    /* P0 is required or refused, as the start says. */
     if (!A || !Q || (given && !P0))
         return PU_E_NULL;
-    if (P0 && !given)
-        return PU_E_ARGUMENT;
     status = pu__ssm_sizes(steps, states, start);
     if (status)
         return status;
@@ -7527,7 +7588,7 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
     op.grad = pu__ssm_grad;
     op.diag = pu__ssm_diag;
     op.sample = pu__ssm_sample;
-    op.solve = pu__ssm_solve;
+    op.solve = m->diffuse ? NULL : pu__ssm_solve;
     op.logdet = pu__ssm_logdet;
     op.condition = pu__ssm_condition;
     op.logdet_grad = pu__ssm_logdet_grad;
@@ -10130,7 +10191,7 @@ PU__FN pu_status pu__test_operators(const pu__resolved *r, pu_real *test, pu_rea
         status = pu__check_form(r->given->Phi, &r->Phi, &pu__names_Phi, test, work, report);
     if (status)
         return status;
-    if (Gamma->diag) {
+    if (Gamma->diag && !pu__diffuse(Gamma)) { /* which may be zero */
         pu__zeros(test, Gamma->rows);
         if (Gamma->diag(Gamma, test, work))
             return pu__operator_failed(report, "Gamma.diag", -1);
@@ -11694,6 +11755,8 @@ struct pu__posterior {
     pu_real *scaled;           /* kmax, likewise */
     double *sums;              /* kinds band and spectrum: sums over rows of each column */
     pu_real *A;                /* D x D, room for a formed A */
+    pu_real *unit;             /* M, where Gamma has diffuse states and Phi no row
+                                   */
     pu_real *panel;            /* for products of matrices, where A is formed or an engine is dense or dual */
     pu_real *work, *work_host; /* of the operators; on the host, one column */
     pu_real *ones;             /* wide ones */
@@ -12151,6 +12214,8 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
     p->work_host = far ? pu__reals(arena, pu__most(Gamma->work, Phi->work), 1) : p->work;
     if (form)
         p->A = pu__reals(arena, p->D, p->D);
+    if (pu__diffuse(Gamma) && !Phi->row)
+        p->unit = pu__reals(arena, p->M, 1);
 }
 
 /* A of the datum at hand has this kind from here on. */
@@ -12220,6 +12285,95 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     if (p->made)
         pu__fourier_gram_make(Phi, p->w_all, p->made);
     return p->observed;
+}
+
+/* Row m of Phi into v (D reals), its first column into *first. Returns its length, or -1: Phi has failed. */
+PU__FN pu_int pu__any_row(pu__posterior *p, pu_int m, pu_int *first, pu_real *v)
+{
+    const pu_op *Phi = p->model->Phi;
+    pu_int count;
+    *first = 0;
+    if (Phi->row) {
+        count = Phi->row(Phi, m, first, v);
+        return count < 0 || *first < 0 || *first + count > p->D ? -1 : count;
+    }
+    pu__zeros(p->unit, p->M);
+    p->unit[m] = 1;
+    return Phi->apply_t(Phi, 1, pu__rows(p->unit, p->M), pu__rows(v, p->D), 0, p->work_host) ? -1 : p->D;
+}
+
+/* R (S x S, upper triangular) := that of the same rows and g, by Givens rotations. Overwrites g. */
+PU__FN void pu__add_row(pu_int S, double *R, double *g)
+{
+    for (pu_int i = 0; i < S; i++) {
+        double *row = R + i * S, size = hypot(row[i], g[i]), cs, sn;
+        if (size == 0)
+            continue;
+        cs = row[i] / size;
+        sn = g[i] / size;
+        for (pu_int j = i; j < S; j++) {
+            double old = row[j];
+            row[j] = cs * old + sn * g[j];
+            g[j] = cs * g[j] - sn * old;
+        }
+    }
+}
+
+/* Do the observations that were read last identify every diffuse state of Gamma? A x = 0 means Phi x = 0 in the observed
+   rows and Gamma x = 0, that is x_t = A^t x_0 with x_0 zero but in diffuse states. So the rows Phi A^t, of these states,
+   must have full rank: they are added one by one, in the order of time, to a triangle R, until every R_jj exceeds half the
+   digits of its column. What is below could be rounding, whose pivots are not to be taken for knowledge. v: D reals. */
+PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_report *report)
+{
+    const pu_ssm *m = (const pu_ssm *)p->model->Gamma->data;
+    pu_int S = m->states, t = 0, state = 0, first = 0;
+    double X[PU__SSM_SQUARE] = {0}, R[PU__SSM_SQUARE] = {0}; /* X = A^t */
+    for (pu_int i = 0; i < S; i++)
+        X[i * (S + 1)] = m->open[i];
+    for (pu_int i = 0;; i++) {
+        double h[PU_SSM_MAX] = {0}, g[PU_SSM_MAX] = {0};
+        pu_int count;
+        /* the first state that is open still */
+        for (state = 0; state < S; state++) {
+            double above = 0, own = R[state * (S + 1)];
+            for (pu_int l = 0; l < state; l++)
+                above += R[l * S + state] * R[l * S + state];
+            if (m->open[state] && !(own * own > (double)PU__EPS * (above + own * own)))
+                break;
+        }
+        if (state == S || i == p->observed)
+            break;
+        count = pu__any_row(p, p->list[i], &first, v);
+        if (count < 0)
+            return pu__operator_failed(report, p->model->Phi->row ? "Phi.row" : "Phi.apply_t", n);
+        if (count == 0 || first / S < t)
+            continue;
+        for (; t < first / S; t++) {
+            double most = 0;
+            pu__ssm_mul(S, m->A_set, 0, X, 0, X);
+            for (pu_int l = 0; l < S * S; l++)
+                most = pu__max(most, fabs(X[l]));
+            for (pu_int l = 0; l < S * S && most > 1e100; l++)
+                X[l] /= most; /* the size of a row does not matter */
+        }
+        /* h = the row as one of z_t, from its last entry on; then of z_0 */
+        for (pu_int at = first + count - 1; at >= first; at--) {
+            h[at % S] += (double)v[at - first];
+            if (at % S > 0 || at / S == t)
+                continue;
+            memset(g, 0, sizeof g);
+            for (pu_int l = 0; l < S * S; l++)
+                g[l % S] += m->A_set[l] * h[l / S];
+            memcpy(h, g, sizeof h);
+        }
+        memset(g, 0, sizeof g);
+        for (pu_int l = 0; l < S * S; l++)
+            g[l % S] += X[l] * h[l / S];
+        pu__add_row(S, R, g);
+    }
+    return state == S ? PU_OK
+                      : pu__fail(report, PU_E_NOT_DEFINITE,
+                                 "A (diffuse start: the data do not identify the state of this index)", n, state);
 }
 
 /* Where each row of Phi is in a list of n, behind the list itself: see pu_backend. */
@@ -13883,6 +14037,8 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
     pu__markov k;
     if (G->form == PU_FORM_CHAIN)
         return engine < PU_ENGINE_AUTO && engine != PU_KALMAN ? pu__no_precision : NULL;
+    if (pu__diffuse(G) && (engine == PU_DUAL || engine == PU_KALMAN))
+        return "Gamma (a diffuse start has no covariance: dense, banded or iterative)";
     if (engine == PU_DUAL && !G->solve)
         return "Gamma.solve (or take another engine)";
     if (engine != PU_BANDED && engine != PU_KALMAN)
@@ -14936,6 +15092,8 @@ PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int fi
     p->failed = NULL;
     *p->now.id = pu__datum_id(job->data, n);
     w->engine = pu__engine_for(job, pu__posterior_load(p, job->data, n, &c));
+    if (pu__diffuse(job->Gamma) && pu__identified(p, w->diag, n, report))
+        return report->status;
     if (first == 0) {
         job->observed[n] = p->observed;
         job->c[n] = c;
@@ -14985,6 +15143,8 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
         pu_int *list = p->staged.rows + g * p->n_rows;
         pu_int at = n + g;
         pu_int observed = pu__posterior_read(p, job->data, at, g, p->n_rows, job->c + at);
+        if (pu__diffuse(job->Gamma) && pu__identified(p, w->diag, at, report))
+            return report->status;
         p->staged.id[g] = pu__datum_id(job->data, at);
         job->observed[at] = observed;
         job->served_by[at] = PU_ITERATIVE;
@@ -17193,6 +17353,8 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
         return pu__refuse(report, PU_E_NULL, "z and y (at least one is needed)");
     if (!Gamma->sample)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
+    if (pu__diffuse(Gamma))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma (a diffuse start has no draws)");
     if (pu__check_numbers(&w.r.model, NULL, n, report))
         return report->status;
     w.n = n;
@@ -18924,7 +19086,7 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
         return pu__beyond(report, "states (at least 1, at most PU_SSM_MAX)", PU_SSM_MAX);
     pu_status status = pu__ssm_sizes(steps, S, start);
     if (status)
-        return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start (PU_SSM_ZERO, _STATIONARY or _GIVEN)");
+        return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start (PU_SSM_ZERO, _STATIONARY, _GIVEN or _DIFFUSE)");
     d.made.name = "state space";
     s->M = steps;
     s->D = steps * S;
@@ -18948,6 +19110,7 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     ssm->steps = steps;
     ssm->states = S;
     ssm->start = start;
+    ssm->diffuse = start == PU_SSM_DIFFUSE ? S : 0;
     model->tied_psi = 0; /* its gradient is not summed on the way, as it could be */
     model->uses |= PU_USES_PHI;
     if (given) {
@@ -22461,6 +22624,8 @@ PU__FN void pu__trial_apply(pu__trial *t)
     pu__trial_units(t, PU__TRY_apply);
     pu__trial_of(t, PU__TRY_apply, t->p, 1, t->want);
     pu__compare(entry, "as a prior Op must be symmetric", n, t->want, t->other, t->tolerance * t->reach);
+    if (pu__diffuse(t->op))
+        return; /* singular */
     t->logdet = 0;
     bad = pu__cholesky_double(n, t->factor, &t->logdet);
     if (bad >= 0)

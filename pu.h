@@ -221,6 +221,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_ssm_mean_grad puf_ssm_mean_grad
 #define pu_op_ssm puf_op_ssm
 #define pu_op_readout puf_op_readout
+#define pu_op_readouts puf_op_readouts
 #define pu_model_noisy_ar puf_model_noisy_ar
 #define pu_model_get_ar puf_model_get_ar
 #define pu_model_fix puf_model_fix
@@ -230,6 +231,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_structural puf_model_structural
 #define pu_model_structural_at puf_model_structural_at
 #define pu_model_part puf_model_part
+#define pu_model_dynamic_factors puf_model_dynamic_factors
 #define pu_csr puf_csr
 #define pu_low_rank puf_low_rank
 #define pu_op_csr puf_op_csr
@@ -717,9 +719,16 @@ typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN, PU_SSM_DIFFUSE } pu
    State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
      [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
      pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
-     Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2. */
+     Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2.
+   Dynamic factors: the same with a vector of `outputs` entries per step, any of which may be missing, M = steps outputs, t by
+     t: y_tr = (C z_t)_r + d_r + N(0, sigma2_r). C outputs x states.
+     [A | C | L | d | log sigma2], PU_SSM_GIVEN: [A | C | L | d | log sigma2 | m0 | L0]
+     A, C and L are known up to a change of coordinates of z: fix some of them, e.g. L = I, where parameters are to be read.
+     Start: principal components, each with the variance and rate of its own autocovariances; the rest is noise. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
+PU_DEF pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int outputs, pu_int states, pu_ssm_start start,
+                                          pu_report *report);
 /* Models around a model, built in or yours, which is borrowed, must outlive the new one and is set by it: do not set it
    yourself in between. They nest; pu_model_free leaves the inner one alone. What that has (operators, uses, precond, start,
    names) they have. Checkpoints tell them apart: a hash of what they were made of is in model->name. Statuses as above.
@@ -1293,6 +1302,9 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
                                   pu_real *grad_m0);
 /* Phi = I (x) c', steps x (states steps): one observation c'z_t per step. c borrowed, of any length; params = c. */
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
+/* Phi = I (x) C, (outputs steps) x (states steps): the vector C z_t per step, t by t: row t q + r is output r of q at step t.
+   C (outputs x states, row-major) borrowed; params = C. About q S T multiplications per column. */
+PU_DEF pu_op pu_op_readouts(pu_int steps, pu_int states, pu_int outputs, const pu_real *C);
 
 /* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
    start[0] = 0, and columns strictly increase within a row. Anything else is refused with PU_E_SIZE and the entry of
@@ -7642,93 +7654,104 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
     return PU_OK;
 }
 
-/* ---- readout: Phi = I (x) c', one observation c'z_t per step; data = c, params = S, rows = T ---- */
+/* ---- readouts: Phi = I (x) C, the q observations C z_t per step, t by t; data = C, q x S, params = q S, rows = q T ---- */
 
-/* y_t = c'x_t, or y_t += c'x_t, for k columns. */
+/* S, and q. */
+PU__FN pu_int pu__readout_states(const pu_op *op) { return op->band + 1; }
+PU__FN pu_int pu__readout_outputs(const pu_op *op) { return op->rows / (op->cols / pu__readout_states(op)); }
+
+/* y_t = C x_t, or y_t += C x_t, for k columns. */
 PU__FN pu_status pu__readout_apply(PU__APPLY_ARGS)
 {
-    const pu_real *c = pu__entries(op);
-    pu_int S = op->params;
+    pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
     for (pu_int j = 0; j < k; j++)
-        for (pu_int t = 0; t < op->rows; t++) {
-            const pu_real *x = pu__col(X, j) + t * S;
+        for (pu_int m = 0; m < op->rows; m++) {
+            const pu_real *x = pu__col(X, j) + m / q * S, *c = pu__entries(op) + m % q * S;
             pu_real sum = 0;
             /* A few terms are not worth a call. */
             for (pu_int i = 0; i < S && S < PU__LANES; i++)
                 sum += c[i] * x[i];
             if (S >= PU__LANES)
                 sum = (pu_real)pu__dot(S, NULL, c, x);
-            pu__set(pu__col(Y, j) + t, sum, add);
+            pu__set(pu__col(Y, j) + m, sum, add);
         }
     return PU_OK;
 }
 
-/* y_t = x_t c, or y_t += x_t c, for k columns. */
+/* y_t = C'x_t, or y_t += C'x_t, for k columns. */
 PU__FN pu_status pu__readout_apply_t(PU__APPLY_ARGS)
 {
-    const pu_real *c = pu__entries(op);
-    pu_int S = op->params;
+    pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
     for (pu_int j = 0; j < k; j++)
-        for (pu_int t = 0; t < op->rows; t++) {
-            pu_real x = pu__col(X, j)[t], *y = pu__col(Y, j) + t * S;
+        for (pu_int m = 0; m < op->rows; m++) {
+            pu_real x = pu__col(X, j)[m], *y = pu__col(Y, j) + m / q * S;
+            const pu_real *c = pu__entries(op) + m % q * S;
             for (pu_int i = 0; i < S; i++)
-                pu__set(y + i, x * c[i], add);
+                pu__set(y + i, x * c[i], add || m % q > 0);
         }
     return PU_OK;
 }
 
-/* grad_i += sum_j weight_j sum_t p_t q_{t,i}, i = 0 .. S-1.
-   PU__SSM_STEPS steps of one state are gathered for a dot product. */
+/* grad_ri += sum_j weight_j sum_t p_tr q_ti. PU__SSM_STEPS steps of one output and one state are gathered for a dot
+   product. */
 PU__FN pu_status pu__readout_grad(PU__GRAD_ARGS)
 {
-    pu_int S = op->params;
+    pu_int S = pu__readout_states(op), q = pu__readout_outputs(op), T = op->cols / S;
     for (pu_int j = 0; j < k; j++)
-        for (pu_int i = 0; i < S; i++) {
+        for (pu_int i = 0; i < op->params; i++) {
+            const pu_real *p = pu__col(P, j) + i / S, *x = pu__col(Q, j) + i % S;
             double sum = 0;
-            for (pu_int first = 0; first < op->rows; first += PU__SSM_STEPS) {
-                pu_int n = pu__min(PU__SSM_STEPS, op->rows - first);
-                pu_real row[PU__SSM_STEPS];
-                for (pu_int l = 0; l < n; l++)
-                    row[l] = pu__col(Q, j)[(first + l) * S + i];
-                sum += pu__dot(n, NULL, pu__col(P, j) + first, row);
+            for (pu_int first = 0; first < T; first += PU__SSM_STEPS) {
+                pu_int n = pu__min(PU__SSM_STEPS, T - first);
+                pu_real output[PU__SSM_STEPS], state[PU__SSM_STEPS];
+                for (pu_int l = 0; l < n; l++) {
+                    output[l] = p[(first + l) * q];
+                    state[l] = x[(first + l) * S];
+                }
+                sum += pu__dot(n, NULL, output, state);
             }
             grad[i] += (pu_real)((double)weight[j] * sum);
         }
     return PU_OK;
 }
 
-/* y_{t,i} += w_t c_i^2: the diagonal of Phi'diag(w) Phi. */
+/* y_ti += sum_r w_tr C_ri^2: the diagonal of Phi'diag(w) Phi. */
 PU__FN pu_status pu__readout_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    const pu_real *c = pu__entries(op);
-    for (pu_int t = 0; t < op->rows; t++)
-        for (pu_int i = 0; i < op->params; i++)
-            *y++ += w[t] * (c[i] * c[i]);
+    pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
+    for (pu_int m = 0; m < op->rows; m++) {
+        const pu_real *c = pu__entries(op) + m % q * S;
+        for (pu_int i = 0; i < S; i++)
+            y[m / q * S + i] += w[m] * (c[i] * c[i]);
+    }
     return PU_OK;
 }
 
-/* Row m of Phi: the entries of c, from column *first = m S on. Returns how many. */
+/* Row m of Phi: row m % q of C, from column *first = m / q S on. Returns how many. */
 PU__FN pu_int pu__readout_row(const pu_op *op, pu_int m, pu_int *first, pu_real *value)
 {
-    *first = m * op->params;
-    pu__copy(value, pu__entries(op), op->params);
-    return op->params;
+    pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
+    *first = m / q * S;
+    pu__copy(value, pu__entries(op) + m % q * S, S);
+    return S;
 }
 
-/* grad += g, S entries: every row is c, so the gradient for a row is the gradient for c. */
+/* grad += g, S entries: the gradient for a row is that for its row of C. */
 PU__FN pu_status pu__readout_row_grad(const pu_op *op, pu_int m, const double *g, pu_real *grad)
 {
-    (void)m;
-    pu__ssm_add(op->params, g, grad);
+    pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
+    pu__ssm_add(S, g, grad + m % q * S);
     return PU_OK;
 }
 
-/* Phi = I (x) c', T x (S T). params = PU_ZERO, which whoever uses the operator refuses, tells that S T overflows. */
-PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
+/* Phi = I (x) C, (q T) x (S T). params = PU_ZERO, which whoever uses the operator refuses, tells that a size overflows. */
+PU_DEF pu_op pu_op_readouts(pu_int steps, pu_int states, pu_int outputs, const pu_real *C)
 {
-    int overflow = 0;
-    size_t cols = steps > 0 && states > 0 ? pu__mul((size_t)steps, (size_t)states, &overflow) : 0;
-    pu_op op = pu__op_zero(steps, (pu_int)cols, overflow ? PU_ZERO : states, c);
+    int overflow = 0, some = steps > 0 && states > 0 && outputs > 0;
+    size_t rows = some ? pu__mul((size_t)steps, (size_t)outputs, &overflow) : 0;
+    size_t cols = some ? pu__mul((size_t)steps, (size_t)states, &overflow) : 0;
+    size_t params = some ? pu__mul((size_t)outputs, (size_t)states, &overflow) : 0;
+    pu_op op = pu__op_zero((pu_int)rows, (pu_int)cols, overflow ? PU_ZERO : (pu_int)params, C);
     op.apply = pu__readout_apply;
     op.apply_t = pu__readout_apply_t;
     op.grad = pu__readout_grad;
@@ -7737,10 +7760,13 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
     op.band = states - 1;
     op.row = pu__readout_row;
     op.row_grad = pu__readout_row_grad;
-    op.flops = (double)cols;
+    op.flops = (double)rows * (double)states;
     op.trusted = 1;
     return op;
 }
+
+/* One output. */
+PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c) { return pu_op_readouts(steps, states, 1, c); }
 
 /* ------------------------------------------------------------------------------------------------
    >>chain   states whose noise has fewer entries than they have, and starts that nothing is known of
@@ -18137,18 +18163,18 @@ typedef struct {
      regressions (dictionary)   log alpha | log psi
      networks (hidden > 0)      W1 | b1 | W2 | b2 | log alpha | log psi, the features being Phi; W2 = 0: without W2, b2
      autoregressions            atanh gamma | log kappa | log lambda
-     state spaces (states > 0)  A | c | L | log sigma2, and m0 | L0 for a given start
+     state spaces (states > 0)  A | c | L | log sigma2, and m0 | L0 for a given start; with d before log sigma2 if d > 0
    Offsets are those of a part in theta. Arrays that a kind does not use have no entries, but for `ar`. */
 typedef struct {
-    pu__part part[6];
+    pu__part part[7];
     int parts;
     pu_int M, D;
     /* Offsets; eta and W2 are 0 where there is no such part. */
     pu_int eta, W2, psi;
     /* theta holds logarithms from this entry on: alpha where there is one, else psi. */
     pu_int logs;
-    /* Of c, log sigma2, m0, and of the triangles L and L0. */
-    pu_int c, sigma2, m0, L[2];
+    /* Of c, d, log sigma2, m0, and of the triangles L and L0. */
+    pu_int c, d, sigma2, m0, L[2];
     /* psi is one number, beta; else M of them. */
     int tied_psi;
     /* alpha has D entries; else it is one number. */
@@ -18158,11 +18184,11 @@ typedef struct {
     /* The user's: Phi, and M x inputs. */
     const pu_op *dictionary;
     const pu_real *X;
-    pu_int inputs, hidden, states;
+    pu_int inputs, hidden, states, outputs;
     /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one. */
     double gain;
-    /* params: theta as of the last set, with exp of its logarithms; M: psi written out; D: nu. */
-    pu_real *x, *y, *nu;
+    /* params: theta as of the last set, with exp of its logarithms; M: psi and d written out; D: nu. */
+    pu_real *x, *y, *mean, *nu;
     /* D: |Phi_j|^2; D: M^-1 of sparse models; scratch of the dictionary. */
     pu_real *norm, *m, *work;
     /* M x hidden: tanh, and scratch; M x D: Phi; M ones. */
@@ -18171,7 +18197,7 @@ typedef struct {
     pu_ar *ar;
     /* 2: as of the last set, and being set, since a pu_ssm is too large for the stack. */
     pu__process *process;
-    /* states: c. */
+    /* outputs x states: c. */
     pu_real *readout;
     /* The last start of an autoregression in words: how many were tried, what NLL fits from them reached. */
     char told[120];
@@ -18256,7 +18282,8 @@ PU__FN void pu__draft_layout(void *self, pu__arena *arena)
     s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
     s->ones = pu__reals(arena, s->M, s->hidden > 0);
     s->ar = (pu_ar *)pu__take(arena, 1, 1, sizeof *s->ar);
-    s->readout = pu__reals(arena, s->states, 1);
+    s->readout = pu__reals(arena, s->states, s->outputs);
+    s->mean = pu__reals(arena, s->M, s->d > 0);
     s->process = (pu__process *)pu__take(arena, s->states > 0, 2, sizeof(pu__process));
 }
 
@@ -18948,7 +18975,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     return PU_OK;
 }
 
-/* ---- state space: z_t = A z_{t-1} + N(0, Q), y_t = c'z_t + N(0, sigma2) ---- */
+/* ---- state space: z_t = A z_{t-1} + N(0, Q), y_t = c'z_t + N(0, sigma2); q of these per step, with means d ---- */
 
 /* theta: a lower triangle, row by row, its diagonal as log -> L and C = L L', S x S both.
    Returns the entry of theta whose exp is 0 or infinite, or -1. */
@@ -18988,21 +19015,22 @@ PU__FN void pu__triangle_grad(pu_int S, const double *L, const pu_real *G, pu_re
         }
 }
 
-/* model.set: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0] -> the process, c, psi and nu.
+/* model.set: theta = [A | c | L | (d |) log sigma2], for a given start followed by [m0 | L0] -> the process, c, psi, eta and nu.
    A refused theta leaves the model as it was. */
 PU__FN pu_status pu__state_space_set(PU__SET_ARGS)
 {
     pu__parted *s = pu__parted_of(model);
     pu__process *next = s->process + 1;
     const pu_ssm *now = &s->process->ssm;
-    pu_int S = s->states, SS = S * S;
+    pu_int S = s->states, SS = S * S, q = s->outputs;
     int given = s->given;
     /* Q and P0 */
     pu_real C[2][PU__SSM_SQUARE], sigma2;
     pu_int i;
     /* All that can be refused comes first, */
-    if (!pu__exp(theta[s->sigma2], &sigma2))
-        return pu__refuse_entry(index, s->sigma2);
+    for (i = s->sigma2; i < s->sigma2 + q; i++)
+        if (!pu__exp(theta[i], &sigma2))
+            return pu__refuse_entry(index, i);
     for (int t = 0; t <= given; t++) {
         i = pu__triangle_set(S, theta + s->L[t], next->L[t], C[t]);
         if (i >= 0)
@@ -19017,21 +19045,42 @@ PU__FN pu_status pu__state_space_set(PU__SET_ARGS)
     }
     /* then the model changes. */
     *s->process = *next;
-    pu__copy(s->readout, theta + s->c, S);
-    pu__fill(s->y, 1 / sigma2, now->steps);
+    pu__copy(s->readout, theta + s->c, q * S);
+    for (i = 0; i < s->M; i++) {
+        if (i < q)
+            pu__exp(theta[s->sigma2 + i], &sigma2);
+        s->y[i] = i < q ? 1 / sigma2 : s->y[i - q];
+        if (s->d > 0)
+            s->mean[i] = theta[s->d + i % q];
+    }
     return given ? pu_ssm_mean(now, theta + s->m0, s->nu) : PU_OK;
 }
 
-/* model.grad: gradients of A, Q, P0, c, psi and nu -> gradient of theta. That of nu adds to the one of A. */
+/* sum_t x_tr: the sum over n entries that are q apart. */
+PU__FN double pu__sum_apart(pu_int n, pu_int q, const pu_real *x)
+{
+    double sum = 0;
+    for (pu_int i = 0; i < n; i++)
+        sum += (double)x[i * q];
+    return sum;
+}
+
+/* model.grad: gradients of A, Q, P0, c, psi, eta and nu -> gradient of theta. That of nu adds to the one of A. */
 PU__FN pu_status pu__state_space_grad(PU__MODEL_GRAD_ARGS)
 {
     const pu__parted *s = pu__parted_of(model);
     const pu_ssm *ssm = &s->process->ssm;
-    pu_int S = s->states, SS = S * S;
+    pu_int S = s->states, SS = S * S, q = s->outputs, T = ssm->steps;
     /* Gamma's parameters are A, Q, P0. */
     pu__copy(grad, g->Gamma, SS);
-    pu__copy(grad + s->c, g->Phi, S);
-    grad[s->sigma2] = (pu_real)-pu__dot(ssm->steps, NULL, s->y, g->psi);
+    pu__copy(grad + s->c, g->Phi, q * S);
+    for (pu_int r = 0; r < q; r++) {
+        grad[s->sigma2 + r] = (pu_real)(-(double)s->y[r] * pu__sum_apart(T, q, g->psi + r));
+        if (s->d > 0)
+            grad[s->d + r] = (pu_real)pu__sum_apart(T, q, g->eta + r);
+    }
+    if (q == 1)
+        grad[s->sigma2] = (pu_real)-pu__dot(T, NULL, s->y, g->psi);
     for (int t = 0; t <= s->given; t++)
         pu__triangle_grad(S, s->process->L[t], g->Gamma + (t + 1) * SS, grad + s->L[t]);
     if (!s->given)
@@ -19070,34 +19119,146 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model)
     return (const pu_ssm *)pu__model_process(model, PU_FORM_STATES);
 }
 
-/* State space: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0].
-   Until it is set the process has sizes only. */
-PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start,
+/* One pass over data of q outputs, counted from d in units of scale: with scores f_t = sum_r v_r y_tr of what is observed at
+   step t, c_l = sum_t f_t f_{t-l}, l = 0 .. 2, and w_r = sum_t f_t y_tr. */
+PU__FN void pu__scores(const pu_data *data, pu_int q, const pu_real *d, const pu_real *scale, const pu_real *v,
+                       pu_real *w, double *c)
+{
+    pu_int row = 0, at;
+    pu_real y = 0;
+    memset(c, 0, 3 * sizeof *c);
+    pu__zeros(w, q);
+    for (pu_int n = 0; n < data->n; n++) {
+        double before[2] = {0, 0}; /* the scores of the last two steps with observations, */
+        pu_int when[2] = {-3, -3}; /* and which these are */
+        for (at = pu__observed(data, n, 0, &row, &y); at >= 0;) {
+            pu_int t = row / q;
+            double f = 0;
+            for (pu_int i = at; i >= 0 && row / q == t; i = pu__observed(data, n, i + 1, &row, &y))
+                f += (double)(v[row % q] * (y - d[row % q]) / scale[row % q]);
+            at = pu__observed(data, n, at, &row, &y); /* once more from there */
+            for (; at >= 0 && row / q == t; at = pu__observed(data, n, at + 1, &row, &y))
+                w[row % q] += (pu_real)f * (y - d[row % q]) / scale[row % q];
+            c[0] += f * f;
+            for (int i = 0; i < 2; i++)
+                if (t - when[i] <= 2)
+                    c[t - when[i]] += f * before[i];
+            before[1] = before[0];
+            when[1] = when[0];
+            before[0] = f;
+            when[0] = t;
+        }
+    }
+}
+
+/* v = the k-th principal component of the data, by power iteration; those before it are the first columns of C. c as in
+   pu__scores, where s->x has [v | w | scale]. */
+PU__FN void pu__component(const pu__parted *s, const pu_data *data, const pu_real *d, const pu_real *C, pu_int k, double *c)
+{
+    enum { PASSES = 30 };
+    pu_int S = s->states, q = s->outputs;
+    pu_real *v = s->x, *w = v + q;
+    for (int pass = 0; pass < PASSES; pass++) {
+        double size;
+        pu__scores(data, q, d, w + q, v, w, c);
+        for (pu_int l = 0; l < k; l++) {
+            double along = 0;
+            for (pu_int r = 0; r < q; r++)
+                along += (double)C[r * S + l] * (double)w[r];
+            for (pu_int r = 0; r < q; r++)
+                w[r] -= (pu_real)along * C[r * S + l];
+        }
+        size = sqrt(pu__dot(q, NULL, w, w));
+        for (pu_int r = 0; r < q; r++)
+            v[r] = size > 0 ? (pu_real)((double)w[r] / size) : (pu_real)(r == k);
+    }
+}
+
+/* model.start: d and a scale from what is observed of each output; a principal component for each state, of variance one,
+   that forgets at the rate of its scores; what these leave of an output's variance, but at least a twentieth, is noise. States
+   beyond the number of outputs repeat components, weaker and faster. */
+PU__FN pu_status pu__dynamic_factors_start(PU__START_ARGS)
+{
+    const pu__parted *s = pu__parted_of(model);
+    pu_int S = s->states, q = s->outputs, row = 0;
+    pu_real *C = theta + s->c, *d = theta + s->d, *v = s->x, *scale = v + 2 * q, *gain = scale + q, y = 0;
+    double c[3] = {0};
+    pu__zeros(theta, model->params);
+    pu__zeros(s->x, model->params);
+    /* running means, and squares about them; v has the counts */
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            pu_int r = row % q;
+            pu_real off = y - d[r];
+            v[r] += 1;
+            d[r] += off / v[r];
+            scale[r] += off * (y - d[r]);
+        }
+    for (pu_int r = 0; r < q; r++)
+        scale[r] = (pu_real)sqrt(pu__positive_or((double)scale[r] / (double)v[r], 1));
+    for (pu_int k = 0; k < S; k++) {
+        pu_int like = k % q;
+        double share, rate = (double)theta[like * (S + 1)] / 2;
+        gain[k] = gain[like] / 3;
+        if (k < q) {
+            pu__start_normals(seed, k, 1, q, 1, v);
+            pu__component(s, data, d, C, k, c);
+            c[0] = pu__positive_or(c[0], 1);
+            share = pu__signal_share(c);
+            rate = pu__clamp(c[1] / (share * c[0]), -0.95, 0.95);
+            gain[k] = (pu_real)sqrt(share * c[0] * (double)q / (double)s->M / (double)pu__most(data->n, 1));
+        }
+        for (pu_int r = 0; r < q; r++)
+            C[r * S + k] = k < q ? v[r] : C[r * S + like];
+        theta[k * (S + 1)] = (pu_real)rate;
+        theta[s->L[0] + k * (k + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
+    }
+    for (pu_int r = 0; r < q; r++) {
+        double left = 1;
+        for (pu_int k = 0; k < S; k++) {
+            pu_real *entry = C + r * S + k;
+            *entry *= gain[k];
+            left -= (double)*entry * (double)*entry;
+            *entry *= scale[r];
+        }
+        theta[s->sigma2 + r] = (pu_real)(log(pu__max(left, 0.05)) + 2 * log((double)scale[r]));
+    }
+    return PU_OK;
+}
+
+/* State space: theta = [A | c | L | log sigma2], with d in front of log sigma2 for a vector of outputs (0: the scalar
+   model), for a given start followed by [m0 | L0]. Until it is set the process has sizes only. */
+PU__FN pu_status pu__state_space_make(pu_model *model, pu_int steps, pu_int outputs, pu_int states, pu_ssm_start start,
                                       pu_report *report)
 {
-    pu_int S = states;
+    pu_int S = states, q = pu__most(outputs, 1);
     int given = start == PU_SSM_GIVEN;
     pu__draft d;
     pu__parted *s = &d.parted;
     report = pu__draft_begin(&d, model, report);
-    if (steps < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "steps (at least 1)");
+    if (steps < 1 || outputs < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, steps < 1 ? "steps (at least 1)" : "outputs (at least 1)");
     if (S < 1 || S > PU_SSM_MAX)
         return pu__beyond(report, "states (at least 1, at most PU_SSM_MAX)", PU_SSM_MAX);
     pu_status status = pu__ssm_sizes(steps, S, start);
+    if (!status && steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / q)
+        status = PU_E_OVERFLOW;
     if (status)
         return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start (PU_SSM_ZERO, _STATIONARY, _GIVEN or _DIFFUSE)");
-    d.made.name = "state space";
-    s->M = steps;
+    d.made.name = outputs ? "dynamic factors" : "state space";
+    s->M = steps * q;
     s->D = steps * S;
     s->states = S;
+    s->outputs = q;
     s->tied_psi = 1;
     s->given = given;
     /* theta */
     pu__part_add(&d, "A", S, S, PU_SCALE_FREE);
-    s->c = pu__part_add(&d, "c", S, 0, PU_SCALE_FREE);
+    s->c = outputs ? pu__part_add(&d, "C", q, S, PU_SCALE_FREE) : pu__part_add(&d, "c", S, 0, PU_SCALE_FREE);
     s->L[0] = pu__part_add(&d, "L", S, -1, PU_SCALE_LOG);
-    s->sigma2 = pu__part_add(&d, "sigma2", 0, 0, PU_SCALE_LOG);
+    if (outputs)
+        s->d = pu__part_add(&d, "d", q, 0, PU_SCALE_FREE);
+    s->sigma2 = pu__part_add(&d, "sigma2", outputs, 0, PU_SCALE_LOG);
     if (given) {
         s->m0 = pu__part_add(&d, "m0", S, 0, PU_SCALE_FREE);
         s->L[1] = pu__part_add(&d, "L0", S, -1, PU_SCALE_LOG);
@@ -19117,13 +19278,31 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
         model->uses |= PU_USES_NU;
         model->lgm.nu = s->nu;
     }
+    if (outputs) {
+        model->uses |= PU_USES_ETA;
+        model->lgm.eta = s->mean;
+    }
     model->Gamma = pu_op_ssm(ssm);
-    model->Phi = pu_op_readout(steps, S, s->readout);
+    model->Phi = pu_op_readouts(steps, S, q, s->readout);
     model->set = pu__state_space_set;
     model->grad = pu__state_space_grad;
-    model->start = pu__state_space_start;
+    model->start = outputs ? pu__dynamic_factors_start : pu__state_space_start;
     pu__model_link(model);
     return PU_OK;
+}
+
+/* One output, without a mean. */
+PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start,
+                                      pu_report *report)
+{
+    return pu__state_space_make(model, steps, 0, states, start, report);
+}
+
+/* A vector of outputs with means. */
+PU_DEF pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int outputs, pu_int states, pu_ssm_start start,
+                                          pu_report *report)
+{
+    return pu__state_space_make(model, steps, outputs < 1 ? -1 : outputs, states, start, report);
 }
 
 /* ------------------------------------------------------------------------------------------------

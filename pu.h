@@ -1261,9 +1261,8 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar);
    (A_ij = 0 for i stationary, j diffuse).
    A diffuse state has no prior: P0^-1 is zero in its row and column, no large number stands for it, and Gamma is singular.
    log det Gamma is that of the proper part: the likelihood is the diffuse one of Durbin and Koopman, that of an infinite P0_ii
-   up to 1/2 log P0_ii each. The data must identify the state: where the observed rows Phi_m A^t have no full rank in the
-   diffuse states of z_1 to half of pu_real's digits (rows are read in order of time), calls end with PU_E_NOT_DEFINITE, index:
-   the state. There are no draws (pu_simulate) and no solve; engines: dense, banded, iterative.
+   up to 1/2 log P0_ii each. The data must identify the state: where the observed rows Phi_m A^t, in order of time, have no
+   full rank in the diffuse states of z_1 but for rounding, calls end with PU_E_NOT_DEFINITE, index: the state. There are no draws (pu_simulate) and no solve; engines: dense, banded, iterative.
    params: A (S x S, row-major), then Q (S x S, gradient symmetrised), then for PU_SSM_GIVEN P0 (likewise, 0 where it is
    infinite). The gradient includes the way through P0 in the other cases.
    pu_ssm_set copies A, Q and P0 (NULL: see above) into *m, together with what follows from them, O(S^3); call
@@ -7658,42 +7657,49 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
 
 /* S, and q. */
 PU__FN pu_int pu__readout_states(const pu_op *op) { return op->band + 1; }
-PU__FN pu_int pu__readout_outputs(const pu_op *op) { return op->rows / (op->cols / pu__readout_states(op)); }
+PU__FN pu_int pu__readout_outputs(const pu_op *op) { return op->params / pu__readout_states(op); }
 
-/* y_t = C x_t, or y_t += C x_t, for k columns. */
+/* y_tr = c_r'x_t, or y_tr += c_r'x_t, for k columns. */
 PU__FN pu_status pu__readout_apply(PU__APPLY_ARGS)
 {
     pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
-    for (pu_int j = 0; j < k; j++)
-        for (pu_int m = 0; m < op->rows; m++) {
-            const pu_real *x = pu__col(X, j) + m / q * S, *c = pu__entries(op) + m % q * S;
+    for (pu_int j = 0; j < k * q; j++) {
+        pu_int r = j % q;
+        const pu_real *c = pu__entries(op) + r * S, *x = pu__col(X, j / q);
+        for (pu_int m = r; m < op->rows; m += q) {
             pu_real sum = 0;
             /* A few terms are not worth a call. */
             for (pu_int i = 0; i < S && S < PU__LANES; i++)
                 sum += c[i] * x[i];
             if (S >= PU__LANES)
                 sum = (pu_real)pu__dot(S, NULL, c, x);
-            pu__set(pu__col(Y, j) + m, sum, add);
+            pu__set(pu__col(Y, j / q) + m, sum, add);
+            x += S;
         }
+    }
     return PU_OK;
 }
 
-/* y_t = C'x_t, or y_t += C'x_t, for k columns. */
+/* y_t = sum_r x_tr c_r, or y_t += that, for k columns. */
 PU__FN pu_status pu__readout_apply_t(PU__APPLY_ARGS)
 {
     pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
-    for (pu_int j = 0; j < k; j++)
-        for (pu_int m = 0; m < op->rows; m++) {
-            pu_real x = pu__col(X, j)[m], *y = pu__col(Y, j) + m / q * S;
-            const pu_real *c = pu__entries(op) + m % q * S;
+    for (pu_int j = 0; j < k * q; j++) {
+        pu_int r = j % q;
+        const pu_real *c = pu__entries(op) + r * S;
+        pu_real *y = pu__col(Y, j / q);
+        for (pu_int m = r; m < op->rows; m += q) {
+            pu_real x = pu__col(X, j / q)[m];
             for (pu_int i = 0; i < S; i++)
-                pu__set(y + i, x * c[i], add || m % q > 0);
+                pu__set(y + i, x * c[i], add || r > 0);
+            y += S;
         }
+    }
     return PU_OK;
 }
 
 /* grad_ri += sum_j weight_j sum_t p_tr q_ti. PU__SSM_STEPS steps of one output and one state are gathered for a dot
-   product. */
+   product; of one output alone they lie side by side. */
 PU__FN pu_status pu__readout_grad(PU__GRAD_ARGS)
 {
     pu_int S = pu__readout_states(op), q = pu__readout_outputs(op), T = op->cols / S;
@@ -7704,11 +7710,11 @@ PU__FN pu_status pu__readout_grad(PU__GRAD_ARGS)
             for (pu_int first = 0; first < T; first += PU__SSM_STEPS) {
                 pu_int n = pu__min(PU__SSM_STEPS, T - first);
                 pu_real output[PU__SSM_STEPS], state[PU__SSM_STEPS];
-                for (pu_int l = 0; l < n; l++) {
-                    output[l] = p[(first + l) * q];
+                for (pu_int l = 0; l < n; l++)
                     state[l] = x[(first + l) * S];
-                }
-                sum += pu__dot(n, NULL, output, state);
+                for (pu_int l = 0; l < n && q > 1; l++)
+                    output[l] = p[(first + l) * q];
+                sum += pu__dot(n, NULL, q > 1 ? output : p + first, state);
             }
             grad[i] += (pu_real)((double)weight[j] * sum);
         }
@@ -7719,28 +7725,42 @@ PU__FN pu_status pu__readout_grad(PU__GRAD_ARGS)
 PU__FN pu_status pu__readout_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
-    for (pu_int m = 0; m < op->rows; m++) {
-        const pu_real *c = pu__entries(op) + m % q * S;
-        for (pu_int i = 0; i < S; i++)
-            y[m / q * S + i] += w[m] * (c[i] * c[i]);
+    for (pu_int r = 0; r < q; r++) {
+        const pu_real *c = pu__entries(op) + r * S;
+        pu_real *to = y;
+        for (pu_int m = r; m < op->rows; m += q)
+            for (pu_int i = 0; i < S; i++)
+                *to++ += w[m] * (c[i] * c[i]);
     }
     return PU_OK;
 }
 
-/* Row m of Phi: row m % q of C, from column *first = m / q S on. Returns how many. */
+/* Where row m of Phi, step *t, is in C. One output needs no divisions, which take longer than the rest. */
+PU__INLINE pu_int pu__readout_place(const pu_op *op, pu_int m, pu_int *t)
+{
+    pu_int S = pu__readout_states(op), q;
+    *t = m;
+    if (op->params == S)
+        return 0;
+    q = op->params / S;
+    *t = m / q;
+    return (m - *t * q) * S;
+}
+
+/* Row m of Phi: a row of C, from column *first = t S on. Returns how many. */
 PU__FN pu_int pu__readout_row(const pu_op *op, pu_int m, pu_int *first, pu_real *value)
 {
-    pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
-    *first = m / q * S;
-    pu__copy(value, pu__entries(op) + m % q * S, S);
+    pu_int S = pu__readout_states(op), at = pu__readout_place(op, m, first);
+    *first *= S;
+    pu__copy(value, pu__entries(op) + at, S);
     return S;
 }
 
 /* grad += g, S entries: the gradient for a row is that for its row of C. */
 PU__FN pu_status pu__readout_row_grad(const pu_op *op, pu_int m, const double *g, pu_real *grad)
 {
-    pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
-    pu__ssm_add(S, g, grad + m % q * S);
+    pu_int t, at = pu__readout_place(op, m, &t);
+    pu__ssm_add(pu__readout_states(op), g, grad + at);
     return PU_OK;
 }
 
@@ -12346,25 +12366,29 @@ PU__FN void pu__add_row(pu_int S, double *R, double *g)
 }
 
 /* Do the observations that were read last identify every diffuse state of Gamma? A x = 0 means Phi x = 0 in the observed
-   rows and Gamma x = 0, that is x_t = A^t x_0 with x_0 zero but in diffuse states. So the rows Phi A^t, of these states,
-   must have full rank: they are added one by one, in the order of time, to a triangle R, until every R_jj exceeds half the
-   digits of its column. What is below could be rounding, whose pivots are not to be taken for knowledge. v: D reals. */
+   rows and Gamma x = 0, that is x_t = A^t x_0 with x_0 zero but in diffuse states. So the rows W^1/2 Phi A^t, of these states,
+   must have full rank: they are added one by one, in the order of time, to a triangle R. R_jj^2 is what the data know of state
+   j beyond the states before it. It must exceed rounding of what it is beside in A_jj: the terms A'Q^-1 A of the step that
+   follows, and all that is known of state j. A pivot of A below that would be rounding, and no knowledge. v: D reals. */
 PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_report *report)
 {
     const pu_ssm *m = (const pu_ssm *)p->model->Gamma->data;
     pu_int S = m->states, t = 0, state = 0, first = 0;
-    double X[PU__SSM_SQUARE] = {0}, R[PU__SSM_SQUARE] = {0}; /* X = A^t */
-    for (pu_int i = 0; i < S; i++)
+    double X[PU__SSM_SQUARE] = {0}, R[PU__SSM_SQUARE] = {0}, beside[PU_SSM_MAX] = {0}; /* X = A^t */
+    for (pu_int i = 0; i < S; i++) {
         X[i * (S + 1)] = m->open[i];
+        for (pu_int j = 0; j < S * S && m->steps > 1; j++)
+            beside[i] += m->A_set[j / S * S + i] * m->Qi[j] * m->A_set[j % S * S + i];
+    }
     for (pu_int i = 0;; i++) {
         double h[PU_SSM_MAX] = {0}, g[PU_SSM_MAX] = {0};
         pu_int count;
         /* the first state that is open still */
         for (state = 0; state < S; state++) {
-            double above = 0, own = R[state * (S + 1)];
-            for (pu_int l = 0; l < state; l++)
-                above += R[l * S + state] * R[l * S + state];
-            if (m->open[state] && !(own * own > (double)PU__EPS * (above + own * own)))
+            double all = beside[state], own = R[state * (S + 1)];
+            for (pu_int l = 0; l <= state; l++)
+                all += R[l * S + state] * R[l * S + state];
+            if (m->open[state] && !(own * own > (double)PU__EPS * all))
                 break;
         }
         if (state == S || i == p->observed)
@@ -12380,7 +12404,7 @@ PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_repor
             for (pu_int l = 0; l < S * S; l++)
                 most = pu__max(most, fabs(X[l]));
             for (pu_int l = 0; l < S * S && most > 1e100; l++)
-                X[l] /= most; /* the size of a row does not matter */
+                X[l] /= most; /* rather too little knowledge than infinite */
         }
         /* h = the row as one of z_t, from its last entry on; then of z_0 */
         for (pu_int at = first + count - 1; at >= first; at--) {
@@ -12394,7 +12418,7 @@ PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_repor
         }
         memset(g, 0, sizeof g);
         for (pu_int l = 0; l < S * S; l++)
-            g[l % S] += X[l] * h[l / S];
+            g[l % S] += X[l] * h[l / S] * sqrt((double)p->model->psi[p->list[i]]);
         pu__add_row(S, R, g);
     }
     return state == S ? PU_OK

@@ -19124,7 +19124,7 @@ PU__FN pu_status pu__state_space_start(PU__START_ARGS)
     pu__autocovariances(data, 2, c);
     share = pu__signal_share(c);
     signal = share * c[0];
-    r = pu__clamp(fabs(c[1]) / signal, 0.1, 0.9);
+    r = pu__clamp(fabs(c[1]) / signal, model->Gamma.solve ? 0.1 : 0.6, 0.9); /* a diffuse state is not soon forgotten */
     pu__zeros(theta, model->params); /* m0 = 0, P0 = I */
     for (pu_int i = 0; i < S; i++) {
         /* A_ii = +-rate, Q_ii = 1 - rate^2: variance one */
@@ -19230,6 +19230,8 @@ PU__FN pu_status pu__dynamic_factors_start(PU__START_ARGS)
             c[0] = pu__positive_or(c[0], 1);
             share = pu__signal_share(c);
             rate = pu__clamp(c[1] / (share * c[0]), -0.95, 0.95);
+            if (!model->Gamma.solve && fabs(rate) < 0.6)
+                rate = rate < 0 ? -0.6 : 0.6; /* a diffuse state is not soon forgotten */
             gain[k] = (pu_real)sqrt(share * c[0] * (double)q / (double)s->M / (double)pu__most(data->n, 1));
         }
         for (pu_int r = 0; r < q; r++)

@@ -19143,70 +19143,48 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model)
     return (const pu_ssm *)pu__model_process(model, PU_FORM_STATES);
 }
 
-/* One pass over data of q outputs, counted from d in units of scale: with scores f_t = sum_r v_r y_tr of what is observed at
-   step t, c_l = sum_t f_t f_{t-l}, l = 0 .. 2, and w_r = sum_t f_t y_tr. */
-PU__FN void pu__scores(const pu_data *data, pu_int q, const pu_real *d, const pu_real *scale, const pu_real *v,
-                       pu_real *w, double *c)
+/* One pass over data of q outputs, counted from d in units of scale, where s->x = [v | w | scale]: with scores f_t = sum_r v_r
+   y_tr of what is observed at step t, c_l = sum_t f_t f_{t-l}, l = 0, 1, and w_r = sum_t f_t y_tr. */
+PU__FN void pu__scores(const pu__parted *s, const pu_data *data, const pu_real *d, double *c)
 {
-    pu_int row = 0, at;
-    pu_real y = 0;
-    memset(c, 0, 3 * sizeof *c);
+    pu_int q = s->outputs, row = 0;
+    pu_real *v = s->x, *w = v + q, *scale = w + q, y = 0;
+    c[0] = c[1] = 0;
     pu__zeros(w, q);
     for (pu_int n = 0; n < data->n; n++) {
-        double before[2] = {0, 0}; /* the scores of the last two steps with observations, */
-        pu_int when[2] = {-3, -3}; /* and which these are */
-        for (at = pu__observed(data, n, 0, &row, &y); at >= 0;) {
-            pu_int t = row / q;
+        double before = 0;
+        pu_int last = -2, at = pu__observed(data, n, 0, &row, &y);
+        while (at >= 0) {
+            pu_int from = at, t = row / q;
             double f = 0;
-            for (pu_int i = at; i >= 0 && row / q == t; i = pu__observed(data, n, i + 1, &row, &y))
-                f += (double)(v[row % q] * (y - d[row % q]) / scale[row % q]);
-            at = pu__observed(data, n, at, &row, &y); /* once more from there */
-            for (; at >= 0 && row / q == t; at = pu__observed(data, n, at + 1, &row, &y))
-                w[row % q] += (pu_real)f * (y - d[row % q]) / scale[row % q];
+            /* twice over the entries of a step: its score, then what that adds */
+            for (int pass = 0; pass < 2; pass++)
+                for (at = from; (at = pu__observed(data, n, at, &row, &y)) >= 0 && row / q == t; at++) {
+                    pu_int r = row % q;
+                    pu_real x = (y - d[r]) / scale[r];
+                    if (pass)
+                        w[r] += (pu_real)f * x;
+                    else
+                        f += (double)(v[r] * x);
+                }
             c[0] += f * f;
-            for (int i = 0; i < 2; i++)
-                if (t - when[i] <= 2)
-                    c[t - when[i]] += f * before[i];
-            before[1] = before[0];
-            when[1] = when[0];
-            before[0] = f;
-            when[0] = t;
+            c[1] += last == t - 1 ? f * before : 0;
+            before = f;
+            last = t;
         }
-    }
-}
-
-/* v = the k-th principal component of the data, by power iteration; those before it are the first columns of C. c as in
-   pu__scores, where s->x has [v | w | scale]. */
-PU__FN void pu__component(const pu__parted *s, const pu_data *data, const pu_real *d, const pu_real *C, pu_int k, double *c)
-{
-    enum { PASSES = 30 };
-    pu_int S = s->states, q = s->outputs;
-    pu_real *v = s->x, *w = v + q;
-    for (int pass = 0; pass < PASSES; pass++) {
-        double size;
-        pu__scores(data, q, d, w + q, v, w, c);
-        for (pu_int l = 0; l < k; l++) {
-            double along = 0;
-            for (pu_int r = 0; r < q; r++)
-                along += (double)C[r * S + l] * (double)w[r];
-            for (pu_int r = 0; r < q; r++)
-                w[r] -= (pu_real)along * C[r * S + l];
-        }
-        size = sqrt(pu__dot(q, NULL, w, w));
-        for (pu_int r = 0; r < q; r++)
-            v[r] = size > 0 ? (pu_real)((double)w[r] / size) : (pu_real)(r == k);
     }
 }
 
 /* model.start: d and a scale from what is observed of each output; a principal component for each state, of variance one,
-   that forgets at the rate of its scores; what these leave of an output's variance, but at least a twentieth, is noise. States
-   beyond the number of outputs repeat components, weaker and faster. */
+   that forgets at the rate of its scores, whose fifth is taken for noise; what these leave of an output's variance, but at
+   least a twentieth, is noise. Components are found by power iteration. States beyond the number of outputs repeat some. */
 PU__FN pu_status pu__dynamic_factors_start(PU__START_ARGS)
 {
+    enum { PASSES = 30 };
     const pu__parted *s = pu__parted_of(model);
     pu_int S = s->states, q = s->outputs, row = 0;
-    pu_real *C = theta + s->c, *d = theta + s->d, *v = s->x, *scale = v + 2 * q, *gain = scale + q, y = 0;
-    double c[3] = {0};
+    pu_real *C = theta + s->c, *d = theta + s->d, *v = s->x, *w = v + q, *scale = w + q, *gain = scale + q, y = 0;
+    double least = model->Gamma.solve ? 0 : 0.6; /* a diffuse state is not soon forgotten */
     pu__zeros(theta, model->params);
     pu__zeros(s->x, model->params);
     /* running means, and squares about them; v has the counts */
@@ -19221,22 +19199,32 @@ PU__FN pu_status pu__dynamic_factors_start(PU__START_ARGS)
     for (pu_int r = 0; r < q; r++)
         scale[r] = (pu_real)sqrt(pu__positive_or((double)scale[r] / (double)v[r], 1));
     for (pu_int k = 0; k < S; k++) {
-        pu_int like = k % q;
-        double share, rate = (double)theta[like * (S + 1)] / 2;
-        gain[k] = gain[like] / 3;
-        if (k < q) {
-            pu__start_normals(seed, k, 1, q, 1, v);
-            pu__component(s, data, d, C, k, c);
-            c[0] = pu__positive_or(c[0], 1);
-            share = pu__signal_share(c);
-            rate = pu__clamp(c[1] / (share * c[0]), -0.95, 0.95);
-            if (!model->Gamma.solve && fabs(rate) < 0.6)
-                rate = rate < 0 ? -0.6 : 0.6; /* a diffuse state is not soon forgotten */
-            gain[k] = (pu_real)sqrt(share * c[0] * (double)q / (double)s->M / (double)pu__most(data->n, 1));
+        double c[2] = {0}, rate;
+        pu__start_normals(seed, k, 1, q, 1, v);
+        for (int pass = 0; pass < PASSES; pass++) {
+            double size;
+            pu__scores(s, data, d, c);
+            for (pu_int l = 0; l < k % q; l++) { /* orthogonal to the components before */
+                double along = 0;
+                for (pu_int r = 0; r < q; r++)
+                    along += (double)C[r * S + l] * (double)w[r];
+                for (pu_int r = 0; r < q; r++)
+                    w[r] -= (pu_real)along * C[r * S + l];
+            }
+            size = sqrt(pu__dot(q, NULL, w, w));
+            for (pu_int r = 0; r < q; r++)
+                v[r] = size > 0 ? (pu_real)((double)w[r] / size) : (pu_real)(r == k % q);
         }
         for (pu_int r = 0; r < q; r++)
-            C[r * S + k] = k < q ? v[r] : C[r * S + like];
-        theta[k * (S + 1)] = (pu_real)rate;
+            C[r * S + k] = v[r];
+        c[0] = 0.8 * pu__positive_or(c[0], 1);
+        rate = pu__clamp(fabs(c[1]) / c[0], least, 0.95);
+        gain[k] = (pu_real)sqrt(c[0] * (double)q / (double)s->M / (double)pu__most(data->n, 1));
+        if (k >= q) { /* weaker, and sooner forgotten */
+            gain[k] /= 3;
+            rate *= 0.7;
+        }
+        theta[k * (S + 1)] = (pu_real)(c[1] < 0 ? -rate : rate);
         theta[s->L[0] + k * (k + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
     }
     for (pu_int r = 0; r < q; r++) {

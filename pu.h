@@ -48,8 +48,8 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>models >>structural
-    >>around >>optimise >>checkpoint >>fit >>trial
+    >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
+    >>structural >>around >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -6928,7 +6928,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>states   linear state space and its readout
+   >>states   linear state space and its readouts
    ------------------------------------------------------------------------------------------------ */
 
 /* ---- state space: Gamma = B' blockdiag(P0^-1, Q^-1, .., Q^-1) B, (B x)_t = x_t - A x_{t-1} ----
@@ -7655,8 +7655,10 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
 
 /* ---- readouts: Phi = I (x) C, the q observations C z_t per step, t by t; data = C, q x S, params = q S, rows = q T ---- */
 
-/* S, and q. */
+/* S */
 PU__FN pu_int pu__readout_states(const pu_op *op) { return op->band + 1; }
+
+/* q */
 PU__FN pu_int pu__readout_outputs(const pu_op *op) { return op->params / pu__readout_states(op); }
 
 /* y_tr = c_r'x_t, or y_tr += c_r'x_t, for k columns. */
@@ -18286,6 +18288,7 @@ PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param
         col = i;
     }
     pu__describe(param, p->name, row, col, p->cols < 0 && col < row ? PU_SCALE_FREE : p->scale);
+    param->linear = s->d > 0 && p->at == s->d;
 }
 
 /* The arrays of a draft. */
@@ -18807,7 +18810,9 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     return pu__parted_make(&d, model);
 }
 
-/* ---- models of series ---- */
+/* ------------------------------------------------------------------------------------------------
+   >>dynamics   the built-in models of series
+   ------------------------------------------------------------------------------------------------ */
 
 /* The signal's share in the variance c_0. White noise is in c_0 alone, and the variance of an AR(1) is c_1^2 / c_2.
    As a guess that is good enough for any process, if it is kept away from 0 and 1. */

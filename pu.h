@@ -48,8 +48,8 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>models >>structural
-    >>around >>optimise >>checkpoint >>fit >>trial
+    >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
+    >>structural >>around >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -221,6 +221,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_ssm_mean_grad puf_ssm_mean_grad
 #define pu_op_ssm puf_op_ssm
 #define pu_op_readout puf_op_readout
+#define pu_op_readouts puf_op_readouts
 #define pu_model_noisy_ar puf_model_noisy_ar
 #define pu_model_get_ar puf_model_get_ar
 #define pu_model_fix puf_model_fix
@@ -230,6 +231,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_structural puf_model_structural
 #define pu_model_structural_at puf_model_structural_at
 #define pu_model_part puf_model_part
+#define pu_model_dynamic_factors puf_model_dynamic_factors
 #define pu_csr puf_csr
 #define pu_low_rank puf_low_rank
 #define pu_op_csr puf_op_csr
@@ -705,7 +707,7 @@ PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_repor
 PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
                                  pu_int features, pu_report *report);
 
-typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
+typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN, PU_SSM_DIFFUSE } pu_ssm_start;
 /* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order or a number of states that the
    operators above do not take). One datum is one series, M of its length.
    Noisy autoregression: z an AR of this order and length n, y = z + N(0, lambda).
@@ -718,9 +720,16 @@ typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
      [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
      pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
      Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2;
-     a seed other than 0 moves all of theta at random. */
+     a seed other than 0 moves all of theta at random.
+   Dynamic factors: the same with a vector of `outputs` entries per step, any of which may be missing, M = steps outputs, t by
+     t: y_tr = (C z_t)_r + d_r + N(0, sigma2_r). C outputs x states.
+     [A | C | L | d | log sigma2], PU_SSM_GIVEN: [A | C | L | d | log sigma2 | m0 | L0]
+     A, C and L are known up to a change of coordinates of z: fix some of them, e.g. L = I, where parameters are to be read.
+     Start: principal components, each with the variance and rate of its own autocovariances; the rest is noise. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
+PU_DEF pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int outputs, pu_int states, pu_ssm_start start,
+                                          pu_report *report);
 /* Models around a model, built in or yours, which is borrowed, must outlive the new one and is set by it: do not set it
    yourself in between. They nest; pu_model_free leaves the inner one alone. What that has (operators, uses, precond, start,
    names) they have. Checkpoints tell them apart: a hash of what they were made of is in model->name. Statuses as above.
@@ -1264,20 +1273,28 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar);
      PU_SSM_ZERO        P0 = Q: z_0 = 0
      PU_SSM_STATIONARY  P0 = A P0 A' + Q: every z_t has the same covariance; the spectral radius of A must be below 1
      PU_SSM_GIVEN       P0 is yours
-   params: A (S x S, row-major), then Q (S x S, gradient symmetrised), then for PU_SSM_GIVEN P0 (likewise). The gradient
-   includes the way through P0 in the other two cases.
-   pu_ssm_set copies A, Q and P0 (NULL unless PU_SSM_GIVEN) into *m, together with what follows from them, O(S^3); call
+     PU_SSM_DIFFUSE     nothing is known of z_1
+   With any start single states are diffuse where P0_ii = +INFINITY and the rest of row and column i is 0. Other entries of
+   P0 are read for PU_SSM_GIVEN alone, and otherwise 0 (P0 NULL: all). Stationary states may then not depend on diffuse ones
+   (A_ij = 0 for i stationary, j diffuse).
+   A diffuse state has no prior: P0^-1 is zero in its row and column, no large number stands for it, and Gamma is singular.
+   log det Gamma is that of the proper part: the likelihood is the diffuse one of Durbin and Koopman, that of an infinite P0_ii
+   up to 1/2 log P0_ii each. The data must identify the state: where the observed rows Phi_m A^t, in order of time, have no
+   full rank in the diffuse states of z_1 but for rounding, calls end with PU_E_NOT_DEFINITE, index: the state. There are no draws (pu_simulate) and no solve; engines: dense, banded, iterative.
+   params: A (S x S, row-major), then Q (S x S, gradient symmetrised), then for PU_SSM_GIVEN P0 (likewise, 0 where it is
+   infinite). The gradient includes the way through P0 in the other cases.
+   pu_ssm_set copies A, Q and P0 (NULL: see above) into *m, together with what follows from them, O(S^3); call
    it again whenever they change. index (may be NULL) receives the culprit, counted through the params as above, or -1:
-     PU_E_NULL; PU_E_ARGUMENT (steps or states < 1, states > PU_SSM_MAX, a P0 that nothing would read); PU_E_OVERFLOW
-     PU_E_NONFINITE, PU_E_NOT_SYMMETRIC, PU_E_NOT_DEFINITE   at that entry of A, Q or P0; NOT_DEFINITE with index 0, an
-                       entry of A: A has no stationary covariance
+     PU_E_NULL; PU_E_ARGUMENT (steps or states < 1, states > PU_SSM_MAX, an entry of P0 that nothing would read); PU_E_OVERFLOW
+     PU_E_NONFINITE, PU_E_NOT_SYMMETRIC, PU_E_NOT_DEFINITE   at that entry of A, Q or P0; NOT_DEFINITE at an entry of A:
+                       there is no stationary covariance, because of A (index 0) or of what this entry takes from a diffuse state
    A pu_ssm that was refused has no size, and an operator made from it is refused in turn. */
 #define PU_SSM_MAX 16
 struct pu_ssm {
     pu_int steps, states;
     pu_ssm_start start;
     pu_real A[PU_SSM_MAX * PU_SSM_MAX], Q[PU_SSM_MAX * PU_SSM_MAX]; /* S x S, packed, as all below; read only */
-    double P0[PU_SSM_MAX * PU_SSM_MAX];  /* the covariance of z_1, whatever the start */
+    double P0[PU_SSM_MAX * PU_SSM_MAX];  /* the covariance of z_1, whatever the start; diffuse: +INFINITY on the diagonal */
     /* private */
     pu_real W[PU_SSM_MAX * PU_SSM_MAX], W0[PU_SSM_MAX * PU_SSM_MAX]; /* Q^-1, P0^-1 */
     pu_real F[PU_SSM_MAX * PU_SSM_MAX], F0[PU_SSM_MAX * PU_SSM_MAX]; /* F F' = Q^-1, F0 F0' = P0^-1 */
@@ -1285,9 +1302,11 @@ struct pu_ssm {
     double Qi[PU_SSM_MAX * PU_SSM_MAX], Pi[PU_SSM_MAX * PU_SSM_MAX]; /* the inverses once more, for the gradients */
     double A_set[PU_SSM_MAX * PU_SSM_MAX], Q_set[PU_SSM_MAX * PU_SSM_MAX]; /* A, Q and P0 as set, in double: for
                                                                               products, */
-    double P0_set[PU_SSM_MAX * PU_SSM_MAX]; /* and to see that they were changed since */
+    double P0_set[PU_SSM_MAX * PU_SSM_MAX]; /* and to see that they were changed since; 0 where P0 is infinite */
     double logdet;
     int doublings;                       /* squarings of A after which the series for P0 has converged */
+    pu_int diffuse;                      /* how many states are, */
+    unsigned char open[PU_SSM_MAX];      /* and which */
 };
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index);
@@ -1300,6 +1319,9 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
                                   pu_real *grad_m0);
 /* Phi = I (x) c', steps x (states steps): one observation c'z_t per step. c borrowed, of any length; params = c. */
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
+/* Phi = I (x) C, (outputs steps) x (states steps): the vector C z_t per step, t by t: row t q + r is output r of q at step t.
+   C (outputs x states, row-major) borrowed; params = C. About q S T multiplications per column. */
+PU_DEF pu_op pu_op_readouts(pu_int steps, pu_int states, pu_int outputs, const pu_real *C);
 
 /* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
    start[0] = 0, and columns strictly increase within a row. Anything else is refused with PU_E_SIZE and the entry of
@@ -5080,6 +5102,12 @@ PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
     return status;
 }
 
+/* How many states of a prior that is a state space have a diffuse start, so that it is singular. */
+PU__FN pu_int pu__diffuse(const pu_op *op)
+{
+    return op->form == PU_FORM_STATES && op->data ? ((const pu_ssm *)op->data)->diffuse : 0;
+}
+
 /* The checks of both operands. *index counts through the parameters [L | R]; -1 where no parameter
    is at fault. */
 PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
@@ -5087,6 +5115,8 @@ PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
     PU__OPERANDS(L, R);
     pu_status status;
     *index = -1;
+    if (pu__diffuse(L) || pu__diffuse(R))
+        return PU_E_UNSUPPORTED; /* singular operands have no log det to make one of */
     status = L->check ? L->check(L, index) : PU_OK;
     if (status || !R->check)
         return status;
@@ -6956,7 +6986,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>states   linear state space and its readout
+   >>states   linear state space and its readouts
    ------------------------------------------------------------------------------------------------ */
 
 /* ---- state space: Gamma = B' blockdiag(P0^-1, Q^-1, .., Q^-1) B, (B x)_t = x_t - A x_{t-1} ----
@@ -7196,16 +7226,18 @@ PU__FN void pu__ssm_symmetric(pu_int S, const pu_real *C, double *out)
     pu__ssm_average(S, out);
 }
 
-/* X := sum_i A^i X A'^i, which solves X = A X A' + X_0, by doubling: X += M X M', M := M M, with M = A at first.
-   transposed: A' in the place of A. Returns the number of doublings, or -1 when A is not stable.
+/* X := sum_i A^i X A'^i, which solves X = A X A' + X_0, by doubling: X += M X M', M := M M, with M = A at first, but zero
+   in the rows and columns of diffuse states. transposed: A' in the place of A. Returns the number of doublings, or -1 when A is not stable.
    doublings > 0: make that many, for an X of any sign. doublings = 0: X is positive definite, and the sum ends when
    its diagonal, which bounds the other entries, has not moved twice in a row. */
-PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doublings, double *X)
+PU__FN int pu__ssm_lyapunov(const pu_ssm *m, int transposed, int doublings, double *X)
 {
+    pu_int S = m->states;
     double M[PU__SSM_SQUARE], term[PU__SSM_SQUARE];
     int most = doublings ? doublings : 64; /* a radius of 1 - 1e-16 needs about 59 */
     int step, quiet = 0;                   /* doublings without a change of the diagonal */
-    pu__ssm_widen(S * S, A, M);
+    for (pu_int i = 0; i < S * S; i++)
+        M[i] = m->open[i / S] || m->open[i % S] ? 0 : m->A_set[i];
     for (step = 1; step <= most; step++) {
         /* X += M X M' */
         pu__ssm_mul(S, M, transposed, X, 0, term);
@@ -7244,8 +7276,8 @@ PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
     pu_int S = m->states, SS = S * S;
     double change[PU__SSM_SQUARE] = {0}; /* -Lambda A P0 */
     if (m->start == PU_SSM_STATIONARY) {
-        pu__ssm_lyapunov(S, m->A, 1, m->doublings, d->P0); /* now -Lambda */
-        pu__ssm_mul(S, m->A_set, 0, m->P0, 0, change);
+        pu__ssm_lyapunov(m, 1, m->doublings, d->P0); /* now -Lambda */
+        pu__ssm_mul(S, m->A_set, 0, m->P0_set, 0, change);
         pu__ssm_mul(S, d->P0, 0, change, 0, change);
     }
     for (pu_int i = 0; i < SS; i++) {
@@ -7396,12 +7428,13 @@ PU__FN double pu__ssm_condition(const pu_op *op)
     double worst = 1;
     for (pu_int i = 0; i < m->states; i++) {
         pu_int at = i * (m->states + 1);
-        worst = pu__max(worst, pu__max(m->Q_set[at] * m->Qi[at], m->P0[at] * m->Pi[at]));
+        worst = pu__max(worst, pu__max(m->Q_set[at] * m->Qi[at], m->P0_set[at] * m->Pi[at]));
     }
     return m->start == PU_SSM_STATIONARY ? pu__max(worst, ldexp(1, m->doublings - 6)) : worst;
 }
 
-/* *value = log det Gamma = -log det P0 - (T-1) log det Q, since det B = 1. pu_ssm_set has made it. */
+/* *value = log det Gamma = -log det P0 - (T-1) log det Q, since det B = 1, P0 without diffuse states. pu_ssm_set has made
+   it. */
 PU__FN pu_status pu__ssm_logdet(PU__LOGDET_ARGS)
 {
     *value = pu__ssm(op)->logdet;
@@ -7434,16 +7467,19 @@ PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
     /* Only a stationary start has counted doublings. */
     int changed = (m->start == PU_SSM_STATIONARY) != (m->doublings > 0);
     *index = -1;
-    /* Set for another size since the operator was made? */
-    if (op->rows != S * m->steps || op->work != PU__SSM_TILES * PU__SSM_ROW * S)
+    /* Set for another size since the operator was made? Or diffuse, and it has functions that do not know? */
+    if (op->rows != S * m->steps || op->work != PU__SSM_TILES * PU__SSM_ROW * S ||
+        (m->diffuse && (op->solve || op->form != PU_FORM_STATES)))
         return PU_E_ARGUMENT;
     for (pu_int i = 0; i < 3 * SS; i++) {
-        double x = m->P0[i % SS];
+        double x = m->P0[i % SS], want = set[i / SS][i % SS];
         if (i < 2 * SS)
             x = (double)(i < SS ? m->A : m->Q)[i % SS];
+        else if (i % SS % (S + 1) == 0 && m->open[i % S])
+            want = HUGE_VAL;
         /* A NaN differs from everything. */
-        changed |= x != set[i / SS][i % SS];
-        if (pu__finite_double(x))
+        changed |= x != want;
+        if (pu__finite_double(x) || x == want)
             continue;
         *index = i < op->params ? i : 0;
         return PU_E_NONFINITE;
@@ -7487,6 +7523,32 @@ PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, d
     return status;
 }
 
+/* Which states are diffuse: all by the start, or those whose P0_ii is infinite. start = P0 (NULL: zero) without the rows and
+   columns of these, but 1 on their diagonal. *at: an entry of P0 that nothing would read, counted through A, Q and P0. */
+PU__FN pu_status pu__ssm_open(pu_ssm *m, const pu_real *P0, pu_real *start, pu_int *at)
+{
+    pu_int S = m->states, SS = S * S;
+    for (pu_int i = 0; i < S; i++) {
+        m->open[i] = m->start == PU_SSM_DIFFUSE || (P0 && (double)P0[i * (S + 1)] == HUGE_VAL);
+        m->diffuse += m->open[i];
+    }
+    for (pu_int i = 0; i < SS; i++) {
+        pu_int row = i / S, col = i % S;
+        int open = m->open[row] || m->open[col], own = row == col && m->open[row];
+        start[i] = P0 && !open ? P0[i] : (pu_real)own;
+        if (P0 && P0[i] != 0 && (open || m->start != PU_SSM_GIVEN) && !(own && (double)P0[i] == HUGE_VAL)) {
+            *at = m->start == PU_SSM_GIVEN ? 2 * SS + i : -1;
+            return PU_E_ARGUMENT;
+        }
+        /* what a diffuse state drives is not stationary */
+        if (m->start == PU_SSM_STATIONARY && m->open[col] && !m->open[row] && m->A[i] != 0) {
+            *at = i;
+            return PU_E_NOT_DEFINITE;
+        }
+    }
+    return PU_OK;
+}
+
 /* pu_ssm_set after the tests of its arguments; m has its sizes and its start.
    *at: the culprit, counted through A, Q and P0, or -1. A start without a given P0 that fails is the fault of A: 0. */
 PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, const pu_real *P0, pu_int *at)
@@ -7494,6 +7556,7 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
     pu_int S = m->states, SS = S * S;
     int given = m->start == PU_SSM_GIVEN;
     double logdet_Q = 0, logdet_P = 0;
+    pu_real start[PU__SSM_SQUARE];
     pu_int row;
     pu_status status = pu__check_finite(SS, A, at);
     if (!status)
@@ -7511,13 +7574,17 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
         *at = SS + row * (S + 1);
         return PU_E_NOT_DEFINITE;
     }
-    /* P0 */
-    if (given)
-        status = pu__ssm_covariance(S, P0, 2 * SS, m->P0, at);
+    /* P0, with diffuse states as if they were independent and of variance one */
+    status = pu__ssm_open(m, P0, start, at);
+    if (!status && given)
+        status = pu__ssm_covariance(S, start, 2 * SS, m->P0, at);
     if (status)
         return status;
+    for (pu_int i = 0; i < SS; i++)
+        if (m->open[i / S] || m->open[i % S])
+            m->P0[i] = (double)start[i];
     if (m->start == PU_SSM_STATIONARY)
-        m->doublings = pu__ssm_lyapunov(S, A, 0, 0, m->P0);
+        m->doublings = pu__ssm_lyapunov(m, 0, 0, m->P0);
     pu__ssm_average(S, m->P0);
     row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
     if (row >= 0) {
@@ -7527,6 +7594,14 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
     /* det B = 1, so only P0 and T - 1 times Q count. */
     memcpy(m->P0_set, m->P0, sizeof m->P0);
     m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
+    for (pu_int i = 0; i < SS; i += S + 1)
+        if (m->open[i / S]) {
+            m->P0[i] = HUGE_VAL;
+            m->P0_set[i] = 0;
+            m->Pi[i] = 0;
+            m->W0[i] = 0;
+            m->F0[i] = 0;
+        }
     return PU_OK;
 }
 
@@ -7534,7 +7609,7 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
    pu_model_state_space calls it too, since it must know before it takes memory. */
 PU__FN pu_status pu__ssm_sizes(pu_int steps, pu_int states, pu_ssm_start start)
 {
-    if (steps < 1 || states < 1 || states > PU_SSM_MAX || (unsigned)start > PU_SSM_GIVEN)
+    if (steps < 1 || states < 1 || states > PU_SSM_MAX || (unsigned)start > PU_SSM_DIFFUSE)
         return PU_E_ARGUMENT;
     return steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / states ? PU_E_OVERFLOW : PU_OK;
 }
@@ -7552,11 +7627,8 @@ PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_rea
     if (!m)
         return PU_E_NULL;
     memset(m, 0, sizeof *m);
-    /* P0 is required or refused, as the start says. */
     if (!A || !Q || (given && !P0))
         return PU_E_NULL;
-    if (P0 && !given)
-        return PU_E_ARGUMENT;
     status = pu__ssm_sizes(steps, states, start);
     if (status)
         return status;
@@ -7585,7 +7657,7 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
     op.grad = pu__ssm_grad;
     op.diag = pu__ssm_diag;
     op.sample = pu__ssm_sample;
-    op.solve = pu__ssm_solve;
+    op.solve = m->diffuse ? NULL : pu__ssm_solve;
     op.logdet = pu__ssm_logdet;
     op.condition = pu__ssm_condition;
     op.logdet_grad = pu__ssm_logdet_grad;
@@ -7639,93 +7711,127 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
     return PU_OK;
 }
 
-/* ---- readout: Phi = I (x) c', one observation c'z_t per step; data = c, params = S, rows = T ---- */
+/* ---- readouts: Phi = I (x) C, the q observations C z_t per step, t by t; data = C, q x S, params = q S, rows = q T ---- */
 
-/* y_t = c'x_t, or y_t += c'x_t, for k columns. */
+/* S */
+PU__FN pu_int pu__readout_states(const pu_op *op) { return op->band + 1; }
+
+/* q */
+PU__FN pu_int pu__readout_outputs(const pu_op *op) { return op->params / pu__readout_states(op); }
+
+/* y_tr = c_r'x_t, or y_tr += c_r'x_t, for k columns. */
 PU__FN pu_status pu__readout_apply(PU__APPLY_ARGS)
 {
-    const pu_real *c = pu__entries(op);
-    pu_int S = op->params;
-    for (pu_int j = 0; j < k; j++)
-        for (pu_int t = 0; t < op->rows; t++) {
-            const pu_real *x = pu__col(X, j) + t * S;
+    pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
+    for (pu_int j = 0; j < k * q; j++) {
+        pu_int r = j % q;
+        const pu_real *c = pu__entries(op) + r * S, *x = pu__col(X, j / q);
+        for (pu_int m = r; m < op->rows; m += q) {
             pu_real sum = 0;
             /* A few terms are not worth a call. */
             for (pu_int i = 0; i < S && S < PU__LANES; i++)
                 sum += c[i] * x[i];
             if (S >= PU__LANES)
                 sum = (pu_real)pu__dot(S, NULL, c, x);
-            pu__set(pu__col(Y, j) + t, sum, add);
+            pu__set(pu__col(Y, j / q) + m, sum, add);
+            x += S;
         }
+    }
     return PU_OK;
 }
 
-/* y_t = x_t c, or y_t += x_t c, for k columns. */
+/* y_t = sum_r x_tr c_r, or y_t += that, for k columns. */
 PU__FN pu_status pu__readout_apply_t(PU__APPLY_ARGS)
 {
-    const pu_real *c = pu__entries(op);
-    pu_int S = op->params;
-    for (pu_int j = 0; j < k; j++)
-        for (pu_int t = 0; t < op->rows; t++) {
-            pu_real x = pu__col(X, j)[t], *y = pu__col(Y, j) + t * S;
+    pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
+    for (pu_int j = 0; j < k * q; j++) {
+        pu_int r = j % q;
+        const pu_real *c = pu__entries(op) + r * S;
+        pu_real *y = pu__col(Y, j / q);
+        for (pu_int m = r; m < op->rows; m += q) {
+            pu_real x = pu__col(X, j / q)[m];
             for (pu_int i = 0; i < S; i++)
-                pu__set(y + i, x * c[i], add);
+                pu__set(y + i, x * c[i], add || r > 0);
+            y += S;
         }
+    }
     return PU_OK;
 }
 
-/* grad_i += sum_j weight_j sum_t p_t q_{t,i}, i = 0 .. S-1.
-   PU__SSM_STEPS steps of one state are gathered for a dot product. */
+/* grad_ri += sum_j weight_j sum_t p_tr q_ti. PU__SSM_STEPS steps of one output and one state are gathered for a dot
+   product; of one output alone they lie side by side. */
 PU__FN pu_status pu__readout_grad(PU__GRAD_ARGS)
 {
-    pu_int S = op->params;
+    pu_int S = pu__readout_states(op), q = pu__readout_outputs(op), T = op->cols / S;
     for (pu_int j = 0; j < k; j++)
-        for (pu_int i = 0; i < S; i++) {
+        for (pu_int i = 0; i < op->params; i++) {
+            const pu_real *p = pu__col(P, j) + i / S, *x = pu__col(Q, j) + i % S;
             double sum = 0;
-            for (pu_int first = 0; first < op->rows; first += PU__SSM_STEPS) {
-                pu_int n = pu__min(PU__SSM_STEPS, op->rows - first);
-                pu_real row[PU__SSM_STEPS];
+            for (pu_int first = 0; first < T; first += PU__SSM_STEPS) {
+                pu_int n = pu__min(PU__SSM_STEPS, T - first);
+                pu_real output[PU__SSM_STEPS], state[PU__SSM_STEPS];
                 for (pu_int l = 0; l < n; l++)
-                    row[l] = pu__col(Q, j)[(first + l) * S + i];
-                sum += pu__dot(n, NULL, pu__col(P, j) + first, row);
+                    state[l] = x[(first + l) * S];
+                for (pu_int l = 0; l < n && q > 1; l++)
+                    output[l] = p[(first + l) * q];
+                sum += pu__dot(n, NULL, q > 1 ? output : p + first, state);
             }
             grad[i] += (pu_real)((double)weight[j] * sum);
         }
     return PU_OK;
 }
 
-/* y_{t,i} += w_t c_i^2: the diagonal of Phi'diag(w) Phi. */
+/* y_ti += sum_r w_tr C_ri^2: the diagonal of Phi'diag(w) Phi. */
 PU__FN pu_status pu__readout_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    const pu_real *c = pu__entries(op);
-    for (pu_int t = 0; t < op->rows; t++)
-        for (pu_int i = 0; i < op->params; i++)
-            *y++ += w[t] * (c[i] * c[i]);
+    pu_int S = pu__readout_states(op), q = pu__readout_outputs(op);
+    for (pu_int r = 0; r < q; r++) {
+        const pu_real *c = pu__entries(op) + r * S;
+        pu_real *to = y;
+        for (pu_int m = r; m < op->rows; m += q)
+            for (pu_int i = 0; i < S; i++)
+                *to++ += w[m] * (c[i] * c[i]);
+    }
     return PU_OK;
 }
 
-/* Row m of Phi: the entries of c, from column *first = m S on. Returns how many. */
+/* Where row m of Phi, step *t, is in C. One output needs no divisions, which take longer than the rest. */
+PU__INLINE pu_int pu__readout_place(const pu_op *op, pu_int m, pu_int *t)
+{
+    pu_int S = pu__readout_states(op), q;
+    *t = m;
+    if (op->params == S)
+        return 0;
+    q = op->params / S;
+    *t = m / q;
+    return (m - *t * q) * S;
+}
+
+/* Row m of Phi: a row of C, from column *first = t S on. Returns how many. */
 PU__FN pu_int pu__readout_row(const pu_op *op, pu_int m, pu_int *first, pu_real *value)
 {
-    *first = m * op->params;
-    pu__copy(value, pu__entries(op), op->params);
-    return op->params;
+    pu_int S = pu__readout_states(op), at = pu__readout_place(op, m, first);
+    *first *= S;
+    pu__copy(value, pu__entries(op) + at, S);
+    return S;
 }
 
-/* grad += g, S entries: every row is c, so the gradient for a row is the gradient for c. */
+/* grad += g, S entries: the gradient for a row is that for its row of C. */
 PU__FN pu_status pu__readout_row_grad(const pu_op *op, pu_int m, const double *g, pu_real *grad)
 {
-    (void)m;
-    pu__ssm_add(op->params, g, grad);
+    pu_int t, at = pu__readout_place(op, m, &t);
+    pu__ssm_add(pu__readout_states(op), g, grad + at);
     return PU_OK;
 }
 
-/* Phi = I (x) c', T x (S T). params = PU_ZERO, which whoever uses the operator refuses, tells that S T overflows. */
-PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
+/* Phi = I (x) C, (q T) x (S T). params = PU_ZERO, which whoever uses the operator refuses, tells that a size overflows. */
+PU_DEF pu_op pu_op_readouts(pu_int steps, pu_int states, pu_int outputs, const pu_real *C)
 {
-    int overflow = 0;
-    size_t cols = steps > 0 && states > 0 ? pu__mul((size_t)steps, (size_t)states, &overflow) : 0;
-    pu_op op = pu__op_zero(steps, (pu_int)cols, overflow ? PU_ZERO : states, c);
+    int overflow = 0, some = steps > 0 && states > 0 && outputs > 0;
+    size_t rows = some ? pu__mul((size_t)steps, (size_t)outputs, &overflow) : 0;
+    size_t cols = some ? pu__mul((size_t)steps, (size_t)states, &overflow) : 0;
+    size_t params = some ? pu__mul((size_t)outputs, (size_t)states, &overflow) : 0;
+    pu_op op = pu__op_zero((pu_int)rows, (pu_int)cols, overflow ? PU_ZERO : (pu_int)params, C);
     op.apply = pu__readout_apply;
     op.apply_t = pu__readout_apply_t;
     op.grad = pu__readout_grad;
@@ -7734,10 +7840,13 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
     op.band = states - 1;
     op.row = pu__readout_row;
     op.row_grad = pu__readout_row_grad;
-    op.flops = (double)cols;
+    op.flops = (double)rows * (double)states;
     op.trusted = 1;
     return op;
 }
+
+/* One output. */
+PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c) { return pu_op_readouts(steps, states, 1, c); }
 
 /* ------------------------------------------------------------------------------------------------
    >>chain   states whose noise has fewer entries than they have, and starts that nothing is known of
@@ -10189,7 +10298,7 @@ PU__FN pu_status pu__test_operators(const pu__resolved *r, pu_real *test, pu_rea
         status = pu__check_form(r->given->Phi, &r->Phi, &pu__names_Phi, test, work, report);
     if (status)
         return status;
-    if (Gamma->diag) {
+    if (Gamma->diag && !pu__diffuse(Gamma)) { /* which may be zero */
         pu__zeros(test, Gamma->rows);
         if (Gamma->diag(Gamma, test, work))
             return pu__operator_failed(report, "Gamma.diag", -1);
@@ -11753,6 +11862,8 @@ struct pu__posterior {
     pu_real *scaled;           /* kmax, likewise */
     double *sums;              /* kinds band and spectrum: sums over rows of each column */
     pu_real *A;                /* D x D, room for a formed A */
+    pu_real *unit;             /* M, where Gamma has diffuse states and Phi no row
+                                   */
     pu_real *panel;            /* for products of matrices, where A is formed or an engine is dense or dual */
     pu_real *work, *work_host; /* of the operators; on the host, one column */
     pu_real *ones;             /* wide ones */
@@ -12210,6 +12321,8 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
     p->work_host = far ? pu__reals(arena, pu__most(Gamma->work, Phi->work), 1) : p->work;
     if (form)
         p->A = pu__reals(arena, p->D, p->D);
+    if (pu__diffuse(Gamma) && !Phi->row)
+        p->unit = pu__reals(arena, p->M, 1);
 }
 
 /* A of the datum at hand has this kind from here on. */
@@ -12279,6 +12392,99 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     if (p->made)
         pu__fourier_gram_make(Phi, p->w_all, p->made);
     return p->observed;
+}
+
+/* Row m of Phi into v (D reals), its first column into *first. Returns its length, or -1: Phi has failed. */
+PU__FN pu_int pu__any_row(pu__posterior *p, pu_int m, pu_int *first, pu_real *v)
+{
+    const pu_op *Phi = p->model->Phi;
+    pu_int count;
+    *first = 0;
+    if (Phi->row) {
+        count = Phi->row(Phi, m, first, v);
+        return count < 0 || *first < 0 || *first + count > p->D ? -1 : count;
+    }
+    pu__zeros(p->unit, p->M);
+    p->unit[m] = 1;
+    return Phi->apply_t(Phi, 1, pu__rows(p->unit, p->M), pu__rows(v, p->D), 0, p->work_host) ? -1 : p->D;
+}
+
+/* R (S x S, upper triangular) := that of the same rows and g, by Givens rotations. Overwrites g. */
+PU__FN void pu__add_row(pu_int S, double *R, double *g)
+{
+    for (pu_int i = 0; i < S; i++) {
+        double *row = R + i * S, size = hypot(row[i], g[i]), cs, sn;
+        if (size == 0)
+            continue;
+        cs = row[i] / size;
+        sn = g[i] / size;
+        for (pu_int j = i; j < S; j++) {
+            double old = row[j];
+            row[j] = cs * old + sn * g[j];
+            g[j] = cs * g[j] - sn * old;
+        }
+    }
+}
+
+/* Do the observations that were read last identify every diffuse state of Gamma? A x = 0 means Phi x = 0 in the observed
+   rows and Gamma x = 0, that is x_t = A^t x_0 with x_0 zero but in diffuse states. So the rows W^1/2 Phi A^t, of these states,
+   must have full rank: they are added one by one, in the order of time, to a triangle R. R_jj^2 is what the data know of state
+   j beyond the states before it. It must exceed rounding of what it is beside in A_jj: the terms A'Q^-1 A of the step that
+   follows, and all that is known of state j. A pivot of A below that would be rounding, and no knowledge. v: D reals. */
+PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_report *report)
+{
+    const pu_ssm *m = (const pu_ssm *)p->model->Gamma->data;
+    pu_int S = m->states, t = 0, state = 0, first = 0;
+    double X[PU__SSM_SQUARE] = {0}, R[PU__SSM_SQUARE] = {0}, beside[PU_SSM_MAX] = {0}; /* X = A^t */
+    for (pu_int i = 0; i < S; i++) {
+        X[i * (S + 1)] = m->open[i];
+        for (pu_int j = 0; j < S * S && m->steps > 1; j++)
+            beside[i] += m->A_set[j / S * S + i] * m->Qi[j] * m->A_set[j % S * S + i];
+    }
+    for (pu_int i = 0;; i++) {
+        double h[PU_SSM_MAX] = {0}, g[PU_SSM_MAX] = {0};
+        pu_int count;
+        /* the first state that is open still */
+        for (state = 0; state < S; state++) {
+            double all = beside[state], own = R[state * (S + 1)];
+            for (pu_int l = 0; l <= state; l++)
+                all += R[l * S + state] * R[l * S + state];
+            if (m->open[state] && !(own * own > (double)PU__EPS * all))
+                break;
+        }
+        if (state == S || i == p->observed)
+            break;
+        count = pu__any_row(p, p->list[i], &first, v);
+        if (count < 0)
+            return pu__operator_failed(report, p->model->Phi->row ? "Phi.row" : "Phi.apply_t", n);
+        if (count == 0 || first / S < t)
+            continue;
+        for (; t < first / S; t++) {
+            double most = 0;
+            pu__ssm_mul(S, m->A_set, 0, X, 0, X);
+            for (pu_int l = 0; l < S * S; l++)
+                most = pu__max(most, fabs(X[l]));
+            for (pu_int l = 0; l < S * S && most > 1e100; l++)
+                X[l] /= most; /* rather too little knowledge than infinite */
+        }
+        /* h = the row as one of z_t, from its last entry on; then of z_0 */
+        for (pu_int at = first + count - 1; at >= first; at--) {
+            h[at % S] += (double)v[at - first];
+            if (at % S > 0 || at / S == t)
+                continue;
+            memset(g, 0, sizeof g);
+            for (pu_int l = 0; l < S * S; l++)
+                g[l % S] += m->A_set[l] * h[l / S];
+            memcpy(h, g, sizeof h);
+        }
+        memset(g, 0, sizeof g);
+        for (pu_int l = 0; l < S * S; l++)
+            g[l % S] += X[l] * h[l / S] * sqrt((double)p->model->psi[p->list[i]]);
+        pu__add_row(S, R, g);
+    }
+    return state == S ? PU_OK
+                      : pu__fail(report, PU_E_NOT_DEFINITE,
+                                 "A (diffuse start: the data do not identify the state of this index)", n, state);
 }
 
 /* Where each row of Phi is in a list of n, behind the list itself: see pu_backend. */
@@ -13959,6 +14165,8 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
     pu__markov k;
     if (G->form == PU_FORM_CHAIN)
         return engine < PU_ENGINE_AUTO && engine != PU_KALMAN ? pu__no_precision : NULL;
+    if (pu__diffuse(G) && (engine == PU_DUAL || engine == PU_KALMAN))
+        return "Gamma (a diffuse start has no covariance: dense, banded or iterative)";
     if (engine == PU_DUAL && !G->solve)
         return "Gamma.solve (or take another engine)";
     if (engine != PU_BANDED && engine != PU_KALMAN)
@@ -15012,6 +15220,8 @@ PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int fi
     p->failed = NULL;
     *p->now.id = pu__datum_id(job->data, n);
     w->engine = pu__engine_for(job, pu__posterior_load(p, job->data, n, &c));
+    if (pu__diffuse(job->Gamma) && pu__identified(p, w->diag, n, report))
+        return report->status;
     if (first == 0) {
         job->observed[n] = p->observed;
         job->c[n] = c;
@@ -15061,6 +15271,8 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
         pu_int *list = p->staged.rows + g * p->n_rows;
         pu_int at = n + g;
         pu_int observed = pu__posterior_read(p, job->data, at, g, p->n_rows, job->c + at);
+        if (pu__diffuse(job->Gamma) && pu__identified(p, w->diag, at, report))
+            return report->status;
         p->staged.id[g] = pu__datum_id(job->data, at);
         job->observed[at] = observed;
         job->served_by[at] = PU_ITERATIVE;
@@ -17269,6 +17481,8 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
         return pu__refuse(report, PU_E_NULL, "z and y (at least one is needed)");
     if (!Gamma->sample)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
+    if (pu__diffuse(Gamma))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma (a diffuse start has no draws)");
     if (pu__check_numbers(&w.r.model, NULL, n, report))
         return report->status;
     w.n = n;
@@ -18051,18 +18265,18 @@ typedef struct {
      regressions (dictionary)   log alpha | log psi
      networks (hidden > 0)      W1 | b1 | W2 | b2 | log alpha | log psi, the features being Phi; W2 = 0: without W2, b2
      autoregressions            atanh gamma | log kappa | log lambda
-     state spaces (states > 0)  A | c | L | log sigma2, and m0 | L0 for a given start
+     state spaces (states > 0)  A | c | L | log sigma2, and m0 | L0 for a given start; with d before log sigma2 if d > 0
    Offsets are those of a part in theta. Arrays that a kind does not use have no entries, but for `ar`. */
 typedef struct {
-    pu__part part[6];
+    pu__part part[7];
     int parts;
     pu_int M, D;
     /* Offsets; eta and W2 are 0 where there is no such part. */
     pu_int eta, W2, psi;
     /* theta holds logarithms from this entry on: alpha where there is one, else psi. */
     pu_int logs;
-    /* Of c, log sigma2, m0, and of the triangles L and L0. */
-    pu_int c, sigma2, m0, L[2];
+    /* Of c, d, log sigma2, m0, and of the triangles L and L0. */
+    pu_int c, d, sigma2, m0, L[2];
     /* psi is one number, beta; else M of them. */
     int tied_psi;
     /* alpha has D entries; else it is one number. */
@@ -18072,11 +18286,11 @@ typedef struct {
     /* The user's: Phi, and M x inputs. */
     const pu_op *dictionary;
     const pu_real *X;
-    pu_int inputs, hidden, states;
+    pu_int inputs, hidden, states, outputs;
     /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one. */
     double gain;
-    /* params: theta as of the last set, with exp of its logarithms; M: psi written out; D: nu. */
-    pu_real *x, *y, *nu;
+    /* params: theta as of the last set, with exp of its logarithms; M: psi and d written out; D: nu. */
+    pu_real *x, *y, *mean, *nu;
     /* D: |Phi_j|^2; D: M^-1 of sparse models; scratch of the dictionary. */
     pu_real *norm, *m, *work;
     /* M x hidden: tanh, and scratch; M x D: Phi; M ones. */
@@ -18085,7 +18299,7 @@ typedef struct {
     pu_ar *ar;
     /* 2: as of the last set, and being set, since a pu_ssm is too large for the stack. */
     pu__process *process;
-    /* states: c. */
+    /* outputs x states: c. */
     pu_real *readout;
     /* The last start of an autoregression in words: how many were tried, what NLL fits from them reached. */
     char told[120];
@@ -18150,6 +18364,7 @@ PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param
         col = i;
     }
     pu__describe(param, p->name, row, col, p->cols < 0 && col < row ? PU_SCALE_FREE : p->scale);
+    param->linear = s->d > 0 && p->at == s->d;
 }
 
 /* The arrays of a draft. */
@@ -18170,7 +18385,8 @@ PU__FN void pu__draft_layout(void *self, pu__arena *arena)
     s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
     s->ones = pu__reals(arena, s->M, s->hidden > 0);
     s->ar = (pu_ar *)pu__take(arena, 1, 1, sizeof *s->ar);
-    s->readout = pu__reals(arena, s->states, 1);
+    s->readout = pu__reals(arena, s->states, s->outputs);
+    s->mean = pu__reals(arena, s->M, s->d > 0);
     s->process = (pu__process *)pu__take(arena, s->states > 0, 2, sizeof(pu__process));
 }
 
@@ -18670,7 +18886,9 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     return pu__parted_make(&d, model);
 }
 
-/* ---- models of series ---- */
+/* ------------------------------------------------------------------------------------------------
+   >>dynamics   the built-in models of series
+   ------------------------------------------------------------------------------------------------ */
 
 /* The signal's share in the variance c_0. White noise is in c_0 alone, and the variance of an AR(1) is c_1^2 / c_2.
    As a guess that is good enough for any process, if it is kept away from 0 and 1. */
@@ -18862,7 +19080,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     return PU_OK;
 }
 
-/* ---- state space: z_t = A z_{t-1} + N(0, Q), y_t = c'z_t + N(0, sigma2) ---- */
+/* ---- state space: z_t = A z_{t-1} + N(0, Q), y_t = c'z_t + N(0, sigma2); q of these per step, with means d ---- */
 
 /* theta: a lower triangle, row by row, its diagonal as log -> L and C = L L', S x S both.
    Returns the entry of theta whose exp is 0 or infinite, or -1. */
@@ -18902,21 +19120,22 @@ PU__FN void pu__triangle_grad(pu_int S, const double *L, const pu_real *G, pu_re
         }
 }
 
-/* model.set: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0] -> the process, c, psi and nu.
+/* model.set: theta = [A | c | L | (d |) log sigma2], for a given start followed by [m0 | L0] -> the process, c, psi, eta and nu.
    A refused theta leaves the model as it was. */
 PU__FN pu_status pu__state_space_set(PU__SET_ARGS)
 {
     pu__parted *s = pu__parted_of(model);
     pu__process *next = s->process + 1;
     const pu_ssm *now = &s->process->ssm;
-    pu_int S = s->states, SS = S * S;
+    pu_int S = s->states, SS = S * S, q = s->outputs;
     int given = s->given;
     /* Q and P0 */
     pu_real C[2][PU__SSM_SQUARE], sigma2;
     pu_int i;
     /* All that can be refused comes first, */
-    if (!pu__exp(theta[s->sigma2], &sigma2))
-        return pu__refuse_entry(index, s->sigma2);
+    for (i = s->sigma2; i < s->sigma2 + q; i++)
+        if (!pu__exp(theta[i], &sigma2))
+            return pu__refuse_entry(index, i);
     for (int t = 0; t <= given; t++) {
         i = pu__triangle_set(S, theta + s->L[t], next->L[t], C[t]);
         if (i >= 0)
@@ -18931,21 +19150,42 @@ PU__FN pu_status pu__state_space_set(PU__SET_ARGS)
     }
     /* then the model changes. */
     *s->process = *next;
-    pu__copy(s->readout, theta + s->c, S);
-    pu__fill(s->y, 1 / sigma2, now->steps);
+    pu__copy(s->readout, theta + s->c, q * S);
+    for (i = 0; i < s->M; i++) {
+        if (i < q)
+            pu__exp(theta[s->sigma2 + i], &sigma2);
+        s->y[i] = i < q ? 1 / sigma2 : s->y[i - q];
+        if (s->d > 0)
+            s->mean[i] = theta[s->d + i % q];
+    }
     return given ? pu_ssm_mean(now, theta + s->m0, s->nu) : PU_OK;
 }
 
-/* model.grad: gradients of A, Q, P0, c, psi and nu -> gradient of theta. That of nu adds to the one of A. */
+/* sum_t x_tr: the sum over n entries that are q apart. */
+PU__FN double pu__sum_apart(pu_int n, pu_int q, const pu_real *x)
+{
+    double sum = 0;
+    for (pu_int i = 0; i < n; i++)
+        sum += (double)x[i * q];
+    return sum;
+}
+
+/* model.grad: gradients of A, Q, P0, c, psi, eta and nu -> gradient of theta. That of nu adds to the one of A. */
 PU__FN pu_status pu__state_space_grad(PU__MODEL_GRAD_ARGS)
 {
     const pu__parted *s = pu__parted_of(model);
     const pu_ssm *ssm = &s->process->ssm;
-    pu_int S = s->states, SS = S * S;
+    pu_int S = s->states, SS = S * S, q = s->outputs, T = ssm->steps;
     /* Gamma's parameters are A, Q, P0. */
     pu__copy(grad, g->Gamma, SS);
-    pu__copy(grad + s->c, g->Phi, S);
-    grad[s->sigma2] = (pu_real)-pu__dot(ssm->steps, NULL, s->y, g->psi);
+    pu__copy(grad + s->c, g->Phi, q * S);
+    for (pu_int r = 0; r < q; r++) {
+        grad[s->sigma2 + r] = (pu_real)(-(double)s->y[r] * pu__sum_apart(T, q, g->psi + r));
+        if (s->d > 0)
+            grad[s->d + r] = (pu_real)pu__sum_apart(T, q, g->eta + r);
+    }
+    if (q == 1)
+        grad[s->sigma2] = (pu_real)-pu__dot(T, NULL, s->y, g->psi);
     for (int t = 0; t <= s->given; t++)
         pu__triangle_grad(S, s->process->L[t], g->Gamma + (t + 1) * SS, grad + s->L[t]);
     if (!s->given)
@@ -18966,7 +19206,7 @@ PU__FN pu_status pu__state_space_start(PU__START_ARGS)
     pu__autocovariances(data, 2, c);
     share = pu__signal_share(c);
     signal = share * c[0];
-    r = pu__clamp(fabs(c[1]) / signal, 0.1, 0.9);
+    r = pu__clamp(fabs(c[1]) / signal, model->Gamma.solve ? 0.1 : 0.6, 0.9); /* a diffuse state is not soon forgotten */
     pu__zeros(theta, model->params); /* m0 = 0, P0 = I */
     if (seed)
         pu__start_normals(seed, 0, 1, model->params, 0.5, theta);
@@ -18995,34 +19235,136 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model)
     return (const pu_ssm *)pu__model_process(model, PU_FORM_STATES);
 }
 
-/* State space: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0].
-   Until it is set the process has sizes only. */
-PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start,
+/* One pass over data of q outputs, counted from d in units of scale, where s->x = [v | w | scale]: with scores f_t = sum_r v_r
+   y_tr of what is observed at step t, c_l = sum_t f_t f_{t-l}, l = 0, 1, and w_r = sum_t f_t y_tr. */
+PU__FN void pu__scores(const pu__parted *s, const pu_data *data, const pu_real *d, double *c)
+{
+    pu_int q = s->outputs, row = 0;
+    pu_real *v = s->x, *w = v + q, *scale = w + q, y = 0;
+    c[0] = c[1] = 0;
+    pu__zeros(w, q);
+    for (pu_int n = 0; n < data->n; n++) {
+        double before = 0;
+        pu_int last = -2, at = pu__observed(data, n, 0, &row, &y);
+        while (at >= 0) {
+            pu_int from = at, t = row / q;
+            double f = 0;
+            /* twice over the entries of a step: its score, then what that adds */
+            for (int pass = 0; pass < 2; pass++)
+                for (at = from; (at = pu__observed(data, n, at, &row, &y)) >= 0 && row / q == t; at++) {
+                    pu_int r = row % q;
+                    pu_real x = (y - d[r]) / scale[r];
+                    if (pass)
+                        w[r] += (pu_real)f * x;
+                    else
+                        f += (double)(v[r] * x);
+                }
+            c[0] += f * f;
+            c[1] += last == t - 1 ? f * before : 0;
+            before = f;
+            last = t;
+        }
+    }
+}
+
+/* model.start: d and a scale from what is observed of each output; a principal component for each state, of variance one,
+   that forgets at the rate of its scores, whose fifth is taken for noise; what these leave of an output's variance, but at
+   least a twentieth, is noise. Components are found by power iteration. States beyond the number of outputs repeat some. */
+PU__FN pu_status pu__dynamic_factors_start(PU__START_ARGS)
+{
+    enum { PASSES = 30 };
+    const pu__parted *s = pu__parted_of(model);
+    pu_int S = s->states, q = s->outputs, row = 0;
+    pu_real *C = theta + s->c, *d = theta + s->d, *v = s->x, *w = v + q, *scale = w + q, *gain = scale + q, y = 0;
+    double least = model->Gamma.solve ? 0 : 0.6; /* a diffuse state is not soon forgotten */
+    pu__zeros(theta, model->params);
+    pu__zeros(s->x, model->params);
+    /* running means, and squares about them; v has the counts */
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            pu_int r = row % q;
+            pu_real off = y - d[r];
+            v[r] += 1;
+            d[r] += off / v[r];
+            scale[r] += off * (y - d[r]);
+        }
+    for (pu_int r = 0; r < q; r++)
+        scale[r] = (pu_real)sqrt(pu__positive_or((double)scale[r] / (double)v[r], 1));
+    for (pu_int k = 0; k < S; k++) {
+        double c[2] = {0}, rate;
+        pu__start_normals(seed, k, 1, q, 1, v);
+        for (int pass = 0; pass < PASSES; pass++) {
+            double size;
+            pu__scores(s, data, d, c);
+            for (pu_int l = 0; l < k % q; l++) { /* orthogonal to the components before */
+                double along = 0;
+                for (pu_int r = 0; r < q; r++)
+                    along += (double)C[r * S + l] * (double)w[r];
+                for (pu_int r = 0; r < q; r++)
+                    w[r] -= (pu_real)along * C[r * S + l];
+            }
+            size = sqrt(pu__dot(q, NULL, w, w));
+            for (pu_int r = 0; r < q; r++)
+                v[r] = size > 0 ? (pu_real)((double)w[r] / size) : (pu_real)(r == k % q);
+        }
+        for (pu_int r = 0; r < q; r++)
+            C[r * S + k] = v[r];
+        c[0] = 0.8 * pu__positive_or(c[0], 1);
+        rate = pu__clamp(fabs(c[1]) / c[0], least, 0.95);
+        gain[k] = (pu_real)sqrt(c[0] * (double)q / (double)s->M / (double)pu__most(data->n, 1));
+        if (k >= q) { /* weaker, and sooner forgotten */
+            gain[k] /= 3;
+            rate *= 0.7;
+        }
+        theta[k * (S + 1)] = (pu_real)(c[1] < 0 ? -rate : rate);
+        theta[s->L[0] + k * (k + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
+    }
+    for (pu_int r = 0; r < q; r++) {
+        double left = 1;
+        for (pu_int k = 0; k < S; k++) {
+            pu_real *entry = C + r * S + k;
+            *entry *= gain[k];
+            left -= (double)*entry * (double)*entry;
+            *entry *= scale[r];
+        }
+        theta[s->sigma2 + r] = (pu_real)(log(pu__max(left, 0.05)) + 2 * log((double)scale[r]));
+    }
+    return PU_OK;
+}
+
+/* State space: theta = [A | c | L | log sigma2], with d in front of log sigma2 for a vector of outputs (0: the scalar
+   model), for a given start followed by [m0 | L0]. Until it is set the process has sizes only. */
+PU__FN pu_status pu__state_space_make(pu_model *model, pu_int steps, pu_int outputs, pu_int states, pu_ssm_start start,
                                       pu_report *report)
 {
-    pu_int S = states;
+    pu_int S = states, q = pu__most(outputs, 1);
     int given = start == PU_SSM_GIVEN;
     pu__draft d;
     pu__parted *s = &d.parted;
     report = pu__draft_begin(&d, model, report);
-    if (steps < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "steps (at least 1)");
+    if (steps < 1 || outputs < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, steps < 1 ? "steps (at least 1)" : "outputs (at least 1)");
     if (S < 1 || S > PU_SSM_MAX)
         return pu__beyond(report, "states (at least 1, at most PU_SSM_MAX)", PU_SSM_MAX);
     pu_status status = pu__ssm_sizes(steps, S, start);
+    if (!status && steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / q)
+        status = PU_E_OVERFLOW;
     if (status)
-        return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start (PU_SSM_ZERO, _STATIONARY or _GIVEN)");
-    d.made.name = "state space";
-    s->M = steps;
+        return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start (PU_SSM_ZERO, _STATIONARY, _GIVEN or _DIFFUSE)");
+    d.made.name = outputs ? "dynamic factors" : "state space";
+    s->M = steps * q;
     s->D = steps * S;
     s->states = S;
+    s->outputs = q;
     s->tied_psi = 1;
     s->given = given;
     /* theta */
     pu__part_add(&d, "A", S, S, PU_SCALE_FREE);
-    s->c = pu__part_add(&d, "c", S, 0, PU_SCALE_FREE);
+    s->c = outputs ? pu__part_add(&d, "C", q, S, PU_SCALE_FREE) : pu__part_add(&d, "c", S, 0, PU_SCALE_FREE);
     s->L[0] = pu__part_add(&d, "L", S, -1, PU_SCALE_LOG);
-    s->sigma2 = pu__part_add(&d, "sigma2", 0, 0, PU_SCALE_LOG);
+    if (outputs)
+        s->d = pu__part_add(&d, "d", q, 0, PU_SCALE_FREE);
+    s->sigma2 = pu__part_add(&d, "sigma2", outputs, 0, PU_SCALE_LOG);
     if (given) {
         s->m0 = pu__part_add(&d, "m0", S, 0, PU_SCALE_FREE);
         s->L[1] = pu__part_add(&d, "L0", S, -1, PU_SCALE_LOG);
@@ -19035,19 +19377,38 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     ssm->steps = steps;
     ssm->states = S;
     ssm->start = start;
+    ssm->diffuse = start == PU_SSM_DIFFUSE ? S : 0;
     model->tied_psi = 0; /* its gradient is not summed on the way, as it could be */
     model->uses |= PU_USES_PHI;
     if (given) {
         model->uses |= PU_USES_NU;
         model->lgm.nu = s->nu;
     }
+    if (outputs) {
+        model->uses |= PU_USES_ETA;
+        model->lgm.eta = s->mean;
+    }
     model->Gamma = pu_op_ssm(ssm);
-    model->Phi = pu_op_readout(steps, S, s->readout);
+    model->Phi = pu_op_readouts(steps, S, q, s->readout);
     model->set = pu__state_space_set;
     model->grad = pu__state_space_grad;
-    model->start = pu__state_space_start;
+    model->start = outputs ? pu__dynamic_factors_start : pu__state_space_start;
     pu__model_link(model);
     return PU_OK;
+}
+
+/* One output, without a mean. */
+PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start,
+                                      pu_report *report)
+{
+    return pu__state_space_make(model, steps, 0, states, start, report);
+}
+
+/* A vector of outputs with means. */
+PU_DEF pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int outputs, pu_int states, pu_ssm_start start,
+                                          pu_report *report)
+{
+    return pu__state_space_make(model, steps, outputs < 1 ? -1 : outputs, states, start, report);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -22854,6 +23215,8 @@ PU__FN void pu__trial_apply(pu__trial *t)
     pu__trial_units(t, PU__TRY_apply);
     pu__trial_of(t, PU__TRY_apply, t->p, 1, t->want);
     pu__compare(entry, "as a prior Op must be symmetric", n, t->want, t->other, t->tolerance * t->reach);
+    if (pu__diffuse(t->op))
+        return; /* singular */
     t->logdet = 0;
     bad = pu__cholesky_double(n, t->factor, &t->logdet);
     if (bad >= 0)

@@ -20,14 +20,6 @@
 #include "common/series.h"
 #include "common/ar.h"
 
-/* Set to 1 when the library has pu_model_regressors, and pu_fit_options.starts. */
-#ifndef STRUCTURAL_REGRESSORS
-#define STRUCTURAL_REGRESSORS 0
-#endif
-#ifndef STRUCTURAL_STARTS
-#define STRUCTURAL_STARTS 0
-#endif
-
 enum { PARTS = 6, NAME = CSV_NAME + 8, SHOW = 400 }; /* parts at most; bytes of a name; entries in a picture */
 
 static const double two_pi = 6.28318530717958647692;
@@ -102,14 +94,13 @@ static void choose_parts(structure *m, const request *ask)
 /* The columns of --regress, and of ones where no part has a level, down to the end of the forecast. */
 static void load_regressors(structure *m, const request *ask, const series *s)
 {
-    const int intercept = STRUCTURAL_REGRESSORS && !(ask->level || ask->slope);
+    const int intercept = !(ask->level || ask->slope);
     csv_format format = {',', 1, NULL, 0, 0};
     csv_table table;
     char why[CSV_WHY];
     pu_int i, t, p = 0;
     memset(&table, 0, sizeof table);
     if (ask->regress) {
-        if (!STRUCTURAL_REGRESSORS) fail(2, "--regress", "this version of the library has no regressors");
         if (!s->data || !s->columns) fail(2, "--regress", "needs --data and --columns");
         format.separator = ",;\t"[s->separator], format.header = !s->no_header, format.columns = ask->regress;
         format.marked = s->mark == s->mark, format.mark = s->mark;
@@ -146,11 +137,9 @@ static void make_model(structure *m, pu_int length)
     need(pu_model_structural(&m->parts_model, length, m->part, m->count, &told), &told);
     m->model = &m->parts_model;
     m->inner = m->parts_model.params;
-#if STRUCTURAL_REGRESSORS
     if (!m->regressors) return;
     need(pu_model_regressors(&m->around, &m->parts_model, m->regressors, m->X, 0, &told), &told);
     m->model = &m->around;
-#endif
 }
 
 /* Name and scale of entry i of theta: regressors are called b. and the name of their column. */
@@ -517,7 +506,6 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
                  "each with states of its own; \"nll\" is the sum over them, of the transformed numbers.", n, list);
     options_apart(argc, argv, "data", "length,series,missing");
     if (ask->season == 1) fail(2, "--season", "a period is at least 2; 0 = none");
-    if (!STRUCTURAL_STARTS && ask->starts > 1) fail(2, "--starts", "this version of the library fits from one start");
     if (ask->level || ask->slope || ask->season || ask->cycle || ask->ar || ask->matern) return;
     if (s->data) fail(2, "--data", "what is the series made of? --level, --slope, --season, --cycle, --ar, --matern; see --help");
     ask->level = 1, ask->season = 12; /* something to see */
@@ -563,9 +551,7 @@ int main(int argc, char **argv)
     fit_flags_options(&flags, &fit);
     fit.optimizer = PU_LBFGS;
     fit.fixed_probes = 1;
-#if STRUCTURAL_STARTS
     fit.starts = (pu_int)ask.starts;
-#endif
     memset(&exact, 0, sizeof exact);
     exact.engine = PU_ENGINE_AUTO, exact.kind = PU_EXACT, exact.threads = (int)flags.threads;
     need(pu_model_start(m.model, &data, (uint64_t)flags.seed, theta, &told), &told);

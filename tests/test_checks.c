@@ -770,7 +770,7 @@ TEST series_operators_pass(void)
         op = pu_op_ar(&ar);
         CHECK_CALL(passes(&op, PU_ROLE_PRIOR, theta, set_ar, NULL));
     }
-    for (int start = 0; start < 3; start++) {
+    for (int start = 0; start <= PU_SSM_DIFFUSE; start++) {
         pu_real theta[12] = {PU_R(0.6), PU_R(0.1), PU_R(-0.2), PU_R(0.7), 1, PU_R(0.3), PU_R(0.3), 2, 2, PU_R(0.5),
                              PU_R(0.5), 3};
         tc_set_case("state space, start %d", start);
@@ -780,6 +780,9 @@ TEST series_operators_pass(void)
         CHECK_CALL(passes(&op, PU_ROLE_PRIOR, theta, set_ssm, NULL));
         tc_set_case("readout");
         op = pu_op_readout(9, 2, theta);
+        CHECK_CALL(passes(&op, PU_ROLE_MAP, theta, NULL, NULL));
+        tc_set_case("readouts");
+        op = pu_op_readouts(9, 2, 3, theta);
         CHECK_CALL(passes(&op, PU_ROLE_MAP, theta, NULL, NULL));
     }
     PASS();
@@ -798,7 +801,7 @@ TEST scale_is_no_mistake(double scale)
     if (pu_ar_set(&ar, 10, 2, partial, partial[2], NULL)) exit(2);
     op = pu_op_ar(&ar);
     CHECK_CALL(passes(&op, PU_ROLE_PRIOR, partial, set_ar, NULL));
-    for (int start = 0; start < 3; start++) {
+    for (int start = 0; start <= PU_SSM_DIFFUSE; start++) {
         pu_real theta[12] = {PU_R(0.6), PU_R(0.1), PU_R(-0.2), PU_R(0.7), 1, PU_R(0.3), PU_R(0.3), 2, 2, PU_R(0.5),
                              PU_R(0.5), 3};
         for (int i = 4; i < 12; i++) theta[i] = (pu_real)((double)theta[i] * scale);
@@ -1168,9 +1171,11 @@ TEST built_in_models_pass(void)
         tc_set_case("noisy AR %d", (int)order);
         CHECK_CALL(model_passes(&m, pu_model_noisy_ar(&m, 25, order, &r), 3, 25, 47));
     }
-    for (int start = 0; start < 3; start++) {
+    for (int start = 0; start <= PU_SSM_DIFFUSE; start++) {
         tc_set_case("state space, start %d", start);
         CHECK_CALL(model_passes(&m, pu_model_state_space(&m, 12, 2, (pu_ssm_start)start, &r), 2, 12, 48));
+        tc_set_case("dynamic factors, start %d", start);
+        CHECK_CALL(model_passes(&m, pu_model_dynamic_factors(&m, 12, 3, 2, (pu_ssm_start)start, &r), 2, 36, 49));
     }
     PASS();
 }

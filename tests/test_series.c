@@ -587,7 +587,7 @@ TEST make_refuses(void)
                {0, 0, 2, 0, PU_E_ARGUMENT, "steps"},
                {5, 0, -1, 0, PU_E_ARGUMENT, "states"},
                {5, 0, PU_SSM_MAX + 1, 0, PU_E_ARGUMENT, "states"},
-               {5, 0, 2, 3, PU_E_ARGUMENT, "start"},
+               {5, 0, 2, 4, PU_E_ARGUMENT, "start"},
                {PTRDIFF_MAX / 2, 0, 16, 0, PU_E_OVERFLOW, "steps"}};
     size_t i;
     pu_report report;

@@ -3,6 +3,7 @@
 #include "manual_manual_task_by_task.h"
 
 #include "manual_fix_and_tie_parameters_add_regressors.h"
+#include "manual_several_series_at_once_and_starts_that_nobody_knows.h"
 #include "manual_fit.h"
 #include "manual_priors.h"
 #include "manual_predict.h"
@@ -63,6 +64,7 @@ static void priors(void)
 int main(void)
 {
     static pu_real y[LENGTH], theta[4], mean[LENGTH], variance[LENGTH], X[2 * LENGTH], b[5], se[5];
+    static pu_real three[3 * LENGTH], factor[10];
     pu_real a[4] = {2, 1, 1, 2}, u[2] = {3, 3}, x[2] = {0, 0};
     pu_op A = pu_op_spd(2, a, NULL);
     pu_data data = pu_data_nan(1, LENGTH, y);
@@ -73,6 +75,9 @@ int main(void)
     for (int t = 2; t < LENGTH; t++) y[t] += PU_R(0.6) * y[t - 1] - PU_R(0.3) * y[t - 2];
     for (int t = 4; t < LENGTH; t += 9) y[t] = (pu_real)NAN;
     check("fit_series", fit_series(y, LENGTH) == PU_OK);
+    pu_normals(6, 0, 0, 0, 3, 0, 3 * LENGTH, three);
+    for (int t = 3; t < 3 * LENGTH; t++) three[t] += PU_R(0.8) * three[t / 3 * 3] + PU_R(0.5) * three[t - 3];
+    check("fit_factor", fit_factor(three, LENGTH, factor) == PU_OK && fabs((double)factor[0]) < 1);
     check("fit_trend", fit_trend(y, LENGTH, 1.5, X, b, se) == PU_OK && fabs((double)b[3]) < 1 && se[4] > 0);
     check("model", pu_model_noisy_ar(&model, LENGTH, 2, NULL) == PU_OK && pu_model_start(&model, &data, 1, theta, NULL) == PU_OK);
     check("predict_series", predict_series(&model, theta, &data, &fit, mean, variance) == PU_OK);

@@ -12722,6 +12722,16 @@ typedef struct {
     double value;     /* 1/2 |..|^2 at the mean */
     double trace;     /* tr(A Sigma), as it comes out */
     double largest;   /* of the shocks' means */
+    /* Steps whose matrices are all alike, so that U, or on the way forward L, has come to rest: */
+    pu_int *like;       /* T: the step that has V^-1 G and V^-1 of this one */
+    pu_int calm;        /* steps in a row without a change, */
+    double *old;        /* S x S: of this */
+    double *alike;      /* S: the row of Phi of the last step, in units of its noise */
+    double *glide;      /* (r + S + 1) x (S + 1): [V^-1 g; u; what is left] of [u; e] */
+    pu_int glides;      /* the step that it was made at, 0: none */
+    double log_pivots;  /* of such a step */
+    double *covariance; /* r x S, r x r: G Sigma, and the covariance of the shocks of a step; trace_each: the trace of the latter */
+    double trace_each;
     double reference; /* what the level counts from */
     pu_real *eta;     /* M: where the gradient of eta is added up */
     pu__value v;      /* sizes of the terms */
@@ -13653,6 +13663,106 @@ PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int 
     }
 }
 
+/* Has step t one observed row, number `place`, and is that the row of the step seen last? */
+PU__FN int pu__chain_alike(pu__direct *e, pu_int t, pu_int place)
+{
+    pu__chain_work *c = &e->chain;
+    pu_int first = 0, count = 0, row, S = c->chain->S;
+    double *h = c->square, *y = c->row, root;
+    int same;
+    if (c->chain->kinds > 1 || pu__chain_row(e, t, place - 1, h, &first, &count) >= 0)
+        return 0;
+    row = pu__chain_row(e, t, place, h, &first, &count);
+    if (row < 0)
+        return 0;
+    root = sqrt((double)e->post->model->psi[row]);
+    memset(y, 0, (size_t)S * sizeof *y);
+    for (pu_int j = 0; j < count; j++)
+        y[first + j] = root * h[j];
+    same = memcmp(y, c->alike, (size_t)S * sizeof *y) == 0;
+    memcpy(c->alike, y, (size_t)S * sizeof *y);
+    return same;
+}
+
+/* What a triangle of S columns changes by rounding alone, relative to its columns. */
+#define PU__REST(S) ((double)((S) + 2) * DBL_EPSILON)
+
+/* Counts the steps in a row in which a triangle, rows `wide` apart, has not changed but by rounding, which is relative to its columns. */
+PU__FN void pu__chain_rest(pu__chain_work *c, pu_int wide, const double *triangle)
+{
+    pu_int S = c->chain->S;
+    int same = 1;
+    for (pu_int j = 0; j < S; j++) {
+        double square = 0, most = 0;
+        for (pu_int i = 0; i < S; i++) {
+            double x = triangle[i * wide + j], off = fabs(x - c->old[i * S + j]);
+            square += x * x;
+            most = off > most ? off : most;
+            c->old[i * S + j] = x;
+        }
+        same &= most <= PU__REST(S) * sqrt(square);
+    }
+    c->calm = same ? c->calm + 1 : 0;
+}
+
+/* U of the step behind into W, with u or, where that is NULL, unit vector number `at`. */
+PU__FN void pu__chain_restore(pu__chain_work *c, const double *u, pu_int at)
+{
+    pu_int S = c->chain->S, r = c->chain->r;
+    for (pu_int i = 0; i < S; i++) {
+        double *to = c->W + (r + i) * c->wide + r;
+        memcpy(to, c->old + i * S, (size_t)S * sizeof *to);
+        to[S] = u ? u[i] : i == at;
+    }
+}
+
+/* The linear map of a step that leaves U as it is, from unit vectors. */
+PU__FN void pu__chain_learn(pu__direct *e, pu_int t)
+{
+    pu__chain_work *c = &e->chain;
+    pu_int S = c->chain->S, r = c->chain->r, wide = c->wide, n = S + 1;
+    double *u = c->start, *y = c->square; /* both are free here */
+    for (pu_int i = 0; i < S; i++)
+        u[i] = c->W[(r + i) * wide + r + S];
+    for (pu_int at = 0; at < n; at++) {
+        pu__logs logs = {0, 1};
+        pu__chain_restore(c, NULL, at);
+        memcpy(y, c->alike, (size_t)S * sizeof *y);
+        y[S] = at == S;
+        for (pu_int j = 0; j < S; j++)
+            if (y[j] != 0)
+                pu__givens(j, S + 1, j, c->W + (r + j) * wide + r, y);
+        pu__chain_back(e, t, &logs);
+        for (pu_int i = 0; i < r + S; i++)
+            c->glide[i * n + at] = i < r ? c->steps[t * (r + r * S + r * r) + i] : c->W[i * wide + r + S];
+        c->glide[(r + S) * n + at] = y[S];
+        c->log_pivots = logs.sum + log(logs.product);
+    }
+    pu__chain_restore(c, u, 0);
+    c->glides = t;
+}
+
+/* Step t by that map. place: its observed row. */
+PU__FN void pu__chain_glide(pu__direct *e, pu_int t, pu_int place, pu__logs *logs)
+{
+    pu__chain_work *c = &e->chain;
+    pu_int S = c->chain->S, r = c->chain->r, wide = c->wide, n = S + 1, first = 0, count = 0;
+    double *in = c->square, *out = c->row, left;
+    pu_int row = pu__chain_row(e, t, place, in, &first, &count);
+    in[S] = sqrt((double)e->post->model->psi[row]) * pu__chain_e(e, place, e->row, first, count);
+    for (pu_int i = 0; i < S; i++)
+        in[i] = c->W[(r + i) * wide + r + S];
+    for (pu_int i = 0; i < r + S; i++)
+        out[i] = pu__dot_short(n, c->glide + i * n, in);
+    left = pu__dot_short(n, c->glide + (r + S) * n, in);
+    memcpy(c->steps + t * (r + r * S + r * r), out, (size_t)r * sizeof *out);
+    for (pu_int i = 0; i < S; i++)
+        c->W[(r + i) * wide + r + S] = out[r + i];
+    c->value += left * left / 2;
+    c->like[t] = c->glides;
+    logs->sum += c->log_pivots;
+}
+
 /* The start: shocks w_0 and diffuse states out of U. A state that the data do not identify is named. */
 PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_report *report)
 {
@@ -13737,6 +13847,13 @@ PU__FN void pu__chain_first(pu__direct *e)
         }
 }
 
+/* V^-1 G of step t, behind which is V^-1. */
+PU__FN const double *pu__chain_G(const pu__chain_work *c, pu_int t)
+{
+    pu_int S = c->chain->S, r = c->chain->r;
+    return c->steps + c->like[t] * (r + r * S + r * r) + r;
+}
+
 /* s += F before + B w of step t. */
 PU__FN void pu__chain_step(const pu__chain *k, pu_int t, const double *before, const double *w, double *s)
 {
@@ -13751,7 +13868,7 @@ PU__FN void pu__chain_mean(pu__direct *e, pu_int t, double *w)
     pu__chain_work *c = &e->chain;
     const pu__chain *k = c->chain;
     pu_int S = k->S, r = k->r;
-    const double *g = c->steps + t * (r + r * S + r * r), *G = g + r;
+    const double *g = c->steps + t * (r + r * S + r * r), *G = pu__chain_G(c, t);
     const double *before = e->column + (t - 1) * S;
     double *mean = e->column + t * S;
     for (pu_int i = 0; i < r; i++) {
@@ -13769,7 +13886,7 @@ PU__FN void pu__chain_transition(pu__chain_work *c, pu_int t)
     const pu__chain *k = c->chain;
     pu_int S = k->S, r = k->r;
     double *m = c->row, *N = c->N + r * S; /* a row of M; L M' */
-    const double *G = c->steps + t * (r + r * S + r * r) + r, *Vi = G + r * S;
+    const double *G = pu__chain_G(c, t), *Vi = G + r * S;
     pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
     c->q = r;
     memset(c->N, 0, (size_t)((r + S) * S) * sizeof *c->N);
@@ -13795,35 +13912,46 @@ PU__FN void pu__chain_transition(pu__chain_work *c, pu_int t)
     }
 }
 
-/* The terms of step t's shocks, whose mean is w, while Sigma = L'L is the covariance of s_{t-1}:
-     E w s' = w s' - G Sigma,   E w w' = w w' + G Sigma G' + V^-1 V'^-1 */
+/* The covariances of step t's shocks, while Sigma = L'L is that of s_{t-1}: with s' it is -G Sigma, their own G Sigma G' +
+   V^-1 V'^-1. */
+PU__FN void pu__chain_covariance(pu__chain_work *c, pu_int t)
+{
+    pu_int S = c->chain->S, r = c->chain->r;
+    const double *G = pu__chain_G(c, t), *Vi = G + r * S;
+    double *K = c->covariance + r * S, *GL = c->square; /* G L' */
+    memset(c->covariance, 0, (size_t)(r * S) * sizeof *K);
+    c->trace_each = 0;
+    for (pu_int i = 0; i < r; i++) {
+        double *to = GL + i * S, *delta = c->covariance + i * S;
+        for (pu_int j = 0; j < S; j++) {
+            const double *row = c->L + j * S;
+            to[j] = pu__dot_short(j + 1, G + i * S, row);
+            for (pu_int l = 0; c->chain->turns && l <= j; l++)
+                delta[l] += to[j] * row[l];
+        }
+        for (pu_int j = 0; j <= i; j++) {
+            K[i * r + j] = pu__dot_short(S, to, GL + j * S) + pu__dot_short(r - i, Vi + i * r + i, Vi + j * r + i);
+            K[j * r + i] = K[i * r + j];
+        }
+        c->trace_each += K[i * (r + 1)];
+    }
+}
+
+/* The terms of step t's shocks, whose mean is w: E w s' = w s' - G Sigma, E w w' = w w' + their covariance. */
 PU__FN void pu__chain_shocks(pu__direct *e, pu_int t, const double *w)
 {
     pu__chain_work *c = &e->chain;
     pu_int S = c->chain->S, r = c->chain->r;
-    int turns = c->chain->turns;
-    const double *G = c->steps + t * (r + r * S + r * r) + r, *Vi = G + r * S;
-    const double *before = e->column + (t - 1) * S;
-    double *Delta = c->sums + pu__chain_kind(c->chain, t) * r * (S + r), *K = Delta + r * S, *GL = c->square; /* G L' */
-    for (pu_int i = 0; i < r; i++) {
-        double *to = GL + i * S, *delta = Delta + i * S;
-        for (pu_int j = 0; j < S; j++) {
-            const double *row = c->L + j * S;
-            to[j] = pu__dot_short(j + 1, G + i * S, row);
-            for (pu_int l = 0; turns && l <= j; l++)
-                delta[l] += to[j] * row[l];
-        }
-        for (pu_int j = 0; turns && j < S; j++)
-            delta[j] -= w[i] * before[j];
-        for (pu_int j = 0; j <= i; j++) {
-            double covariance = pu__dot_short(S, to, GL + j * S) + pu__dot_short(r - i, Vi + i * r + i, Vi + j * r + i);
-            K[i * r + j] += (i == j) - w[i] * w[j] - covariance;
-            if (i == j)
-                c->trace += covariance;
-            else
-                K[j * r + i] = K[i * r + j];
-        }
-    }
+    const double *before = e->column + (t - 1) * S, *covariance = c->covariance;
+    double *Delta = c->sums + pu__chain_kind(c->chain, t) * r * (S + r), *K = Delta + r * S;
+    for (pu_int i = 0; c->chain->turns && i < r; i++)
+        for (pu_int j = 0; j < S; j++)
+            Delta[i * S + j] += covariance[i * S + j] - w[i] * before[j];
+    covariance += r * S;
+    for (pu_int i = 0; i < r; i++)
+        for (pu_int j = 0; j < r; j++)
+            K[i * r + j] += (i == j) - w[i] * w[j] - covariance[i * r + j];
+    c->trace += c->trace_each;
 }
 
 /* L, from the factor for s_{t-1} to that for s_t: the triangle that N becomes by rotations, the last column first. A column
@@ -13945,16 +14073,35 @@ PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
     double sum = 0;
     memset(c->W, 0, (size_t)((k->r + k->S) * c->wide) * sizeof *c->W);
     c->value = 0;
+    c->like[0] = 0;
     e->kappa = 1;
     /* the level counts from the mean of y on: no digits for what it has in common */
     for (pu_int i = 0; i < seen; i++)
         sum += (double)e->post->now.e[pu__place(e->post, i)];
     c->reference = k->level >= 0 && seen > 0 ? sum / (double)seen : 0;
+    memset(c->alike, 0, (size_t)k->S * sizeof *c->alike);
+    memset(c->old, 0, (size_t)(k->S * k->S) * sizeof *c->old);
+    c->calm = 0;
+    c->glides = 0;
     for (pu_int t = k->T - 1; t >= 0; t--) {
+        if (!pu__chain_alike(e, t, seen - 1)) {
+            c->calm = 0;
+            c->glides = 0;
+        }
+        /* learning costs S + 1 steps */
+        if (c->calm > 2 && c->glides == 0 && t > 4 * (k->S + 1))
+            pu__chain_learn(e, t);
+        if (c->glides > 0 && t > 0) {
+            pu__chain_glide(e, t, --seen, &logs);
+            continue;
+        }
         if (pu__chain_absorb(e, t, &seen, n, report))
             return report->status;
-        if (t > 0)
-            pu__chain_back(e, t, &logs);
+        if (t == 0)
+            break;
+        pu__chain_back(e, t, &logs);
+        c->like[t] = t;
+        pu__chain_rest(c, c->wide, c->W + k->r * (c->wide + 1));
     }
     if (seen > 0)
         return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, -1);
@@ -13983,6 +14130,7 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
     const pu__chain *k = c->chain;
     pu_int S = k->S, row = 0, seen = 0;
     pu_status status;
+    int rests;
     memset(c->sums, 0, (size_t)e->post->model->Gamma->params * sizeof *c->sums);
     c->trace = 0;
     c->largest = 0;
@@ -13992,15 +14140,23 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
             pu__chain_first(e);
         else
             pu__chain_mean(e, t, c->row);
-        if (t > 0 && spread) {
+        /* L at rest stays there while the steps are alike */
+        if (t < 2 || c->like[t] != c->like[t - 1])
+            c->calm = 0;
+        rests = c->calm > 2;
+        if (t > 0 && spread && !rests)
+            pu__chain_covariance(c, t);
+        if (t > 0 && spread)
             pu__chain_shocks(e, t, c->row);
+        if (t > 0 && spread && !rests)
             pu__chain_transition(c, t);
-        }
         status = pu__chain_rows(e, t, &row, &seen, lane, fit);
         if (status)
             return status;
-        if (spread)
+        if (spread && !rests) {
             pu__chain_spread(c);
+            pu__chain_rest(c, S, c->L);
+        }
         for (pu_int i = 0; variance && i < S; i++)
             variance[t * S + i] = (pu_real)pu__chain_variance(c, i);
     }
@@ -14018,7 +14174,7 @@ PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
     double *s = c->square, *before = s + S, *w = c->row;
     for (pu_int t = 0; t < k->T; t++) {
         pu_int n = t > 0 ? r : cols;
-        const double *G = c->steps + t * (r + r * S + r * r) + r, *V = t > 0 ? G + r * S : c->inverse;
+        const double *G = pu__chain_G(c, t), *V = t > 0 ? G + r * S : c->inverse;
         memcpy(before, s, (size_t)S * sizeof *s);
         memset(s, 0, (size_t)S * sizeof *s);
         for (pu_int i = 0; i < n; i++) {
@@ -14054,6 +14210,11 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
     c->N = pu__doubles(arena, S + pu__most(r, cols), S);
     c->square = pu__doubles(arena, S + 2, S + cols);
     c->sums = pu__doubles(arena, e->post->model->Gamma->params, 1);
+    c->like = pu__indices(arena, k->T);
+    c->old = pu__doubles(arena, S, S);
+    c->alike = pu__doubles(arena, S, 1);
+    c->glide = pu__doubles(arena, r + S + 1, S + 1);
+    c->covariance = pu__doubles(arena, r, S + r);
     e->row = pu__reals(arena, S, 1);
     e->column = pu__doubles(arena, k->T, S);
 }
@@ -16103,6 +16264,7 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
     column->nll_rounding = DBL_EPSILON * (c->v.rounding + fabs(w->post.log_psi) + e->kappa + dof + fabs(e->logdet)) +
                            dof * mean.error * mean.error / 2;
     relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa);
+    relative = pu__max(relative, 4 * PU__REST(S));
     if (job->any_grad)
         relative = pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
     column->rounding.relative = pu__max(relative, column->nll_rounding / size);

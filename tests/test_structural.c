@@ -428,6 +428,46 @@ TEST matern_is_the_gaussian_process(void)
     PASS();
 }
 
+/* Long series, whose steps come to rest and are then taken by one linear map, against steps that all differ by a hair. */
+TEST steps_at_rest_change_nothing(void)
+{
+    enum { T = 1500 };
+    pu_part parts[2] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_MATERN52, 0, 0}};
+    pu_real *y = tc_reals(T), theta[4], grad[2][4], *mean[2], *fit[2];
+    double *times = tc_doubles(T), nll[2];
+    pu_data data = pu_data_nan(1, T, y);
+    tc_fill_normal(21, T, y);
+    for (int t = 0; t < T; t++) y[t] = (pu_real)(10 * sin(t / 50.0) + (double)y[t]);
+    y[700] = PU_R(NAN); /* a gap wakes them up */
+    theta[0] = PU_R(-3);
+    theta[1] = PU_R(-1);
+    theta[2] = PU_R(0.7);
+    theta[3] = PU_R(-0.2);
+    for (int uneven = 0; uneven < 2; uneven++) {
+        pu_model m;
+        pu_report r;
+        pu_predict_result out;
+        memset(&m, 0, sizeof m);
+        memset(&out, 0, sizeof out);
+        for (int t = 0; t < T; t++) times[t] = t + (uneven && t % 2 ? 1e-11 : 0);
+        out.mean = mean[uneven] = tc_reals(T);
+        out.fit = fit[uneven] = tc_reals(T);
+        TC_ASSERT(pu_model_structural_at(&m, T, times, parts, 2, &r) == PU_OK);
+        TC_ASSERT(pu_model_gradient(&m, theta, &data, NULL, NULL, grad[uneven], NULL, &r) == PU_OK);
+        nll[uneven] = r.nll;
+        TC_ASSERT(pu_model_predict(&m, theta, &data, NULL, NULL, &out, &r) == PU_OK);
+        pu_model_free(&m);
+    }
+    /* 1e-11 of a step times 1,500 steps */
+    PU_CHECK_CLOSE(nll[0], nll[1], 1e-7);
+    for (int i = 0; i < 4; i++) PU_CHECK_CLOSE(grad[0][i], grad[1][i], PU_TEST_PICK(1e-7, 1e-4) * (1 + fabs((double)grad[1][i])));
+    for (int t = 0; t < T; t++) {
+        PU_CHECK_CLOSE(mean[0][t], mean[1][t], PU_TEST_PICK(1e-8, 1e-4));
+        PU_CHECK_CLOSE(fit[0][t], fit[1][t], PU_TEST_PICK(1e-9, 1e-5));
+    }
+    PASS();
+}
+
 TEST times_are_checked(void)
 {
     pu_part parts[2] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}};
@@ -461,6 +501,7 @@ int main(int argc, char **argv)
     RUN_TEST(fits_converge);
     RUN_TEST(level_of_the_series_does_not_matter);
     RUN_TEST(matern_is_the_gaussian_process);
+    RUN_TEST(steps_at_rest_change_nothing);
     RUN_TEST(times_are_checked);
     PU_TEST_MAIN_END();
 }

@@ -13685,7 +13685,7 @@ PU__FN int pu__chain_alike(pu__direct *e, pu_int t, pu_int place)
 }
 
 /* What a triangle of S columns changes by rounding alone, relative to its columns. */
-#define PU__REST(S) ((double)((S) + 2) * DBL_EPSILON)
+#define PU__AT_REST(S) ((double)((S) + 2) * DBL_EPSILON)
 
 /* Counts the steps in a row in which a triangle, rows `wide` apart, has not changed but by rounding, which is relative to its columns. */
 PU__FN void pu__chain_rest(pu__chain_work *c, pu_int wide, const double *triangle)
@@ -13700,7 +13700,7 @@ PU__FN void pu__chain_rest(pu__chain_work *c, pu_int wide, const double *triangl
             most = off > most ? off : most;
             c->old[i * S + j] = x;
         }
-        same &= most <= PU__REST(S) * sqrt(square);
+        same &= most <= PU__AT_REST(S) * sqrt(square);
     }
     c->calm = same ? c->calm + 1 : 0;
 }
@@ -16264,7 +16264,7 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
     column->nll_rounding = DBL_EPSILON * (c->v.rounding + fabs(w->post.log_psi) + e->kappa + dof + fabs(e->logdet)) +
                            dof * mean.error * mean.error / 2;
     relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa);
-    relative = pu__max(relative, 4 * PU__REST(S));
+    relative = pu__max(relative, 4 * PU__AT_REST(S));
     if (job->any_grad)
         relative = pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
     column->rounding.relative = pu__max(relative, column->nll_rounding / size);

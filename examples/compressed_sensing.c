@@ -16,12 +16,14 @@
    beta by D when it is told, which changes nothing else.
 
    When it works. With little noise A is badly conditioned until most pixels are known to be paper, and I steps of the
-   solver say little. These help (noise in unitary units, pixels are from 0 to 1):
+   solver say little. These help (noise in unitary units, pixels are from 0 to 1), and all but the last are what is done unless
+   other flags say otherwise, with --samples 8 --schedule cosine --steps 150:
      --warm --gradient output   probes stay the same, and a solve goes on from the last solution
      --start-noise 1            begin with much noise, also with --convention plain: first the outlines
      --hold 0.01                for the first 3/5 of the steps the noise found stays above 0.01: first the paper, then the noise
      --least-noise 0.01         it always does; for noise that is known, since maximum likelihood finds too little
-   All together, and fast:  --samples 8 --warm --gradient output --schedule cosine --start-noise 1 --hold 0.01 --steps 150
+   --paper is the paper's recipe instead: K = 30 fresh probes, I = 25 steps of PCG, the network gradient, Adam at the constant
+   rate 1, here for 60 steps, from log beta = 0, and no floor under the noise.
    docs/results/compressed_sensing.md has the figures. */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define PU_IMPLEMENTATION
@@ -37,7 +39,7 @@
 typedef struct {
     long digit, count, size, shrink, trace;
     double share, noise, start_noise, hold, least_noise;
-    int plain, schedule, plain_variance, constant_precond, warm;
+    int paper, plain, schedule, plain_variance, constant_precond, warm, fresh;
     const char *images, *labels, *picture;
     fit_flags fit;
 } flags;
@@ -185,7 +187,7 @@ int main(int argc, char **argv)
 {
     static const pu_schedule schedules[] = {PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAIL};
     flags f;
-    option list[FIT_FLAGS + 18];
+    option list[FIT_FLAGS + 20];
     scene s;
     watcher w;
     pu_op Phi;
@@ -203,10 +205,16 @@ int main(int argc, char **argv)
 
     memset(&f, 0, sizeof f), memset(&s, 0, sizeof s), memset(&w, 0, sizeof w);
     memset(&model, 0, sizeof model), memset(&ws, 0, sizeof ws);
-    fit_flags_default(&f.fit); /* the paper's settings, where it has any */
+    fit_flags_default(&f.fit);
     f.fit.samples = 30, f.fit.iterations = 25, f.fit.solver = 3 /* pcg */, f.fit.engine = 1 /* iterative */, f.fit.rate = 1;
     f.fit.steps = 60;
+    if (!option_given(argc, argv, "paper", strlen("paper"))) {
+        f.fit.samples = 8, f.fit.gradient = 2 /* output */, f.fit.steps = 150;
+        f.schedule = 1 /* cosine */, f.start_noise = 1, f.hold = 0.01;
+    }
     f.digit = 3, f.count = 10, f.size = 128, f.shrink = 1, f.share = 0.15, f.noise = 0.01;
+    list[count++] = opt_flag("paper", "the paper's recipe: fresh probes, network gradient, constant rate; other flags count beside it",
+                             &f.paper);
     list[count++] = opt_text("images", "IDX file; without it, digits are drawn", &f.images);
     list[count++] = opt_text("labels", "IDX file of the images' digits; without it, all images count", &f.labels);
     list[count++] = opt_number("digit", "which one", &f.digit, 0, 9);
@@ -225,11 +233,15 @@ int main(int argc, char **argv)
                              1e6);
     list[count++] = opt_real("hold", "the same for the first 3/5 of the steps", &f.hold, 0, 1e6);
     list[count++] = opt_flag("warm", "the same probes at every step, each solve begun where the last one ended", &f.warm);
+    list[count++] = opt_flag("fresh", "not so: other probes at every step. Goes without saying with --paper, and unless --gradient is output",
+                             &f.fresh);
     list[count++] = opt_number("trace", "print the error every so many steps (0 = never)", &f.trace, 0, 1000000);
     list[count++] = opt_text("picture", "truth, inverse, reconstruction, deviation as .png, .pgm or .html", &f.picture);
     count += fit_flags_table(&f.fit, list + count);
     options_read(argc, argv, "compressed_sensing",
                  "Images from a part of their Fourier transform, by sparse Bayesian learning.", count, list);
+    if (f.warm && f.fresh) fail(2, "--fresh", "says the opposite of --warm");
+    if (!f.paper && !f.fresh && f.fit.gradient == 2 && f.fit.engine == 1) f.warm = 1;
     if (f.labels && !f.images) fail(2, "--labels", "needs --images");
     if (f.picture && !picture_ends(f.picture, ".png") && !picture_ends(f.picture, ".pgm") && !picture_ends(f.picture, ".html"))
         fail(2, "--picture", "needs a name that ends in .png, .pgm or .html");
@@ -250,7 +262,7 @@ int main(int argc, char **argv)
     pu_normals((uint64_t)f.fit.seed, 0, DRAW_START, 0, STREAM_SCENE, 0, s.D, theta);
     theta[s.D] = (pu_real)(f.start_noise > 0 ? -2 * log(f.start_noise) : f.plain ? log((double)s.D) : 0);
 
-    model.priors = &floor_prior, model.prior_count = noise_floor(&s, &floor_prior);
+    model.priors = &floor_prior, model.prior_count = f.paper ? 0 : noise_floor(&s, &floor_prior);
 
     mean = need_reals(s.N * s.D), variance = need_reals(s.N * s.D);
     fit_flags_options(&f.fit, &options);

@@ -8,7 +8,7 @@
    z_t = phi_1 z_{t-1} + .. + phi_P z_{t-P} + N(0, kappa),   y_t = z_t + N(0, lambda),   entries of y missing at will.
 
    The precision of z is banded, so the automatic engine finds the exact likelihood and its gradient in O(P^2) per entry, and
-   the default is L-BFGS on it, begun at moments of the data. The paper's experiment is
+   the default is L-BFGS on it, begun at moments of the data. The paper's experiment is --paper, which stands for
    --optimizer adam --start zero --engine iterative (K = 10 probes, I = 30 steps of CG, network gradient, 200 steps, rate 0.1).
 */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
@@ -48,10 +48,10 @@ int main(int argc, char **argv)
     static pu_real C[THETA * THETA];
     pu_real theta[THETA], x[THETA], se[THETA], truth[THETA];
     fit_flags flags;
-    option list[FIT_FLAGS + SERIES_FLAGS + 8];
+    option list[FIT_FLAGS + SERIES_FLAGS + 9];
     long length = 1000, count = 5, order = 5;
     double missing = 0.1, nll = 0, nll_se = 0, nll_exact = 0, error[3] = {0, 0, 0}, began;
-    int optimizer = 0, start = 0, options = 0, P, i, has_se;
+    int paper = option_given(argc, argv, "paper", strlen("paper")), optimizer = paper, start = paper, options = 0, P, i, has_se;
     pu_model model;
     pu_data data;
     pu_fit_options fit;
@@ -61,7 +61,8 @@ int main(int argc, char **argv)
     json j;
 
     series_default(&s), fit_flags_default(&flags);
-    flags.rate = 0;
+    flags.rate = 0, flags.engine = paper; /* adam, zero, iterative are the second of their words */
+    list[options++] = opt_flag("paper", "the paper's recipe: adam from zero, iterative engine; other flags count beside it", &paper);
     list[options++] = opt_number("order", "P of the autoregression", &order, 1, P_MAX);
     list[options++] = opt_number("length", "simulate: entries of a series", &length, 1, 100000000);
     list[options++] = opt_number("series", "simulate: how many", &count, 1, CSV_COLUMNS);

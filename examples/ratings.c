@@ -2,12 +2,16 @@
 
    cc -O3 -march=native -fopenmp -I. examples/ratings.c -o ratings -lm
    nvcc -O3 -x cu -DPU_CUDA -I. examples/ratings.c -o ratings -lcublas -lcufft -lcurand       (for --device cuda)
-   ./ratings --data ratings.csv --factors 100 --recommend 1
+   ./ratings --data ratings.csv --recommend 1
 
    User n has factors z_n ~ N(0, I) and gives item m the rating y = Phi_m'z_n + eta_m + N(0, 1/psi_m). Phi, eta, psi are found
-   by maximum likelihood from the ratings that are there (with --prior-.. by maximum a posteriori). A tenth of the ratings is
-   kept for the test and a tenth of the others for validation; the parameters with the best validation error are tested.
-   Predictions are made from the training ratings of the user, kept within the rating scale, and are 3 for a user without any.
+   from the ratings that are there, by maximum a posteriori: most items have few ratings, and maximum likelihood believes them.
+   How strong the priors are is found from the data as well (see "priors"); rate and epochs follow their size, so that --data
+   is all that must be said. --paper is the paper's recipe instead: maximum likelihood, 20 epochs of Adam at the rate 0.001 with
+   4 x 25 users a step, CG with K = I = 10 for every user.
+   A tenth of the ratings is kept for the test and a tenth of the others for validation; the parameters with the best validation
+   error are tested. Predictions are made from the training ratings of the user, kept within the rating scale, and are 3 for a
+   user without any.
 
    Numbers are float here: half the memory, and ratings are not known to six digits. -DRATINGS_DOUBLE makes them double.
 */
@@ -28,17 +32,17 @@ enum { TOP = 100 }; /* most recommendations */
 typedef struct {
     fit_flags flags; /* first: pu_fit's user pointer serves the progress line, too */
     long factors, batch, accumulate, epochs, split_seed, validate, keep, recommend, top, lanes;
-    double loadings_prior, graded, means_prior, noise_prior; /* see prior_grad */
+    double loadings_prior, graded, means_prior, noise_prior; /* precisions; negative = from the data, see "priors" */
     double epsilon;
-    int decay, no_validation, train_nll;
+    int paper, schedule, decay, no_validation, train_nll;
     const char *path, *checkpoint, *resume;
     ratings r;
     pu_options posterior;
     pu_workspace ws;
     pu_model model;
-    pu_status (*grad)(const pu_model *model, const pu_gradient_result *g, pu_real *grad); /* the model's own */
-    double mean, spread, log_psi;                                                 /* what the priors pull towards */
-    char name[100];
+    pu_prior *priors, *kept; /* D + 2 each: columns of Phi, eta, log psi; those that the best pilot was under */
+    double *count, *h;       /* per item: training ratings; what they say of an entry, a precision */
+    pu_int each;             /* steps per epoch */
 } app;
 
 /* ---- the data ---------------------------------------------------------------------------------------------- */
@@ -66,71 +70,257 @@ static double validate(pu_model *model, const pu_real *theta, void *user)
     return error;
 }
 
-/* ---- the model --------------------------------------------------------------------------------------------------- */
+/* ---- priors -----------------------------------------------------------------------------------------------------
 
-/* Maximum a posteriori. Entry j of a row of Phi ~ N(0, 1/(loadings (1 + j/graded))): later factors are smaller, so that many
-   of them do no harm; but the first is about the spread of the users' means. eta ~ N(mean rating, 1/means), log psi ~ N(its
-   mean at the start, 1/noise). A precision of 0 means no prior. Matters for items with few ratings; the NLL that is told
-   leaves it out. */
-static double loadings_precision(const app *a, pu_int j)
+   Column j of Phi ~ N(c_j, 1/a_j), eta ~ N(c, 1/a), log psi ~ N(c, 1/a), each with a precision a and a centre c of its own. c_0
+   is the spread of the users' means: the first factor is how kind a user is. The other columns have c_j = 0.
+   Precisions that nobody has given are found by empirical Bayes. Given a, the posterior variance of an entry of row m is about
+   1/(a + h_m), h_m = psi_m times the ratings of item m (half of them for log psi), and the likelihood of a is largest where
+
+       1/a = mean over m of (entry - c)^2 + 1/(a + h_m),
+
+   which is iterated. A factor that the data do not support ends at a = infinity, so that too many do no harm. A pilot fit does
+   so after every epoch; the fit proper then goes on from its best point with priors that stay. They are twice as strong for Phi:
+   its entries, which are taken for known when ratings are predicted, and which wander at the constant rate of a pilot, scatter
+   more than they should. */
+
+enum { ROUNDS = 20 }; /* of the iteration, after an epoch */
+static const double start_share = 150, start_graded = 10, firmer = 2;
+
+static int from_data(const app *a) { return a->loadings_prior < 0 || a->means_prior < 0 || a->noise_prior < 0; }
+
+/* A prior of the entries first, first + stride, .. of theta, one per item. */
+static pu_prior prior_make(const app *a, pu_int first, pu_int stride, double mean, double precision)
 {
+    pu_prior p;
+    memset(&p, 0, sizeof p);
+    p.kind = PU_PRIOR_GAUSSIAN, p.first = first, p.count = a->r.items, p.stride = stride;
+    p.mean = mean, p.precision = precision;
+    return p;
+}
+
+/* Precision of column j at the start: a 150th of the noise's variance, and less for later ones, or what was asked for. */
+static double loadings_precision(const app *a, pu_int j, double psi)
+{
+    if (a->loadings_prior < 0) return start_share * psi * (1 + (double)j / start_graded);
     return a->loadings_prior * (a->graded > 0 ? 1 + (double)j / a->graded : 1);
 }
 
-static pu_status prior_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
+/* The precision of one prior by the iteration above, with a->h. */
+static void prior_learn(const app *a, pu_prior *p, const pu_real *theta)
 {
-    const app *a = (const app *)((const char *)model - offsetof(app, model));
-    const pu_real *Phi = (const pu_real *)model->lgm.Phi->data, *eta = model->lgm.eta, *psi = model->lgm.psi;
-    const pu_int M = a->r.items, D = (pu_int)a->factors;
-    const double n = (double)a->r.seen; /* the objective is a mean over users */
-    pu_status status = a->grad(model, g, grad);
-    pu_int m, j;
-    for (j = 0; j < D && a->loadings_prior > 0; j++) {
-        const pu_real precision = (pu_real)(loadings_precision(a, j) / n), centre = j ? PU_R(0) : (pu_real)a->spread;
-        for (m = 0; m < M; m++) grad[m * D + j] += precision * (Phi[m * D + j] - centre);
-    }
+    const pu_int M = a->r.items;
+    double square = 0;
+    pu_int m;
+    int round;
     for (m = 0; m < M; m++) {
-        grad[M * D + m] += (pu_real)(a->means_prior / n * ((double)eta[m] - a->mean));
-        grad[M * D + M + m] += (pu_real)(a->noise_prior / n * (log((double)psi[m]) - a->log_psi));
+        const double off = (double)theta[p->first + m * p->stride] - p->mean;
+        square += off * off;
     }
-    return status;
+    for (round = 0; round < ROUNDS; round++) {
+        double sum = square;
+        for (m = 0; m < M; m++) sum += 1 / (p->precision + a->h[m]);
+        p->precision = (double)M / sum;
+    }
 }
 
-/* A start from the training ratings, and what the priors pull towards. */
+/* The middle of the entries of a prior. */
+static double prior_middle(const app *a, const pu_prior *p, const pu_real *theta)
+{
+    double sum = 0;
+    pu_int m;
+    for (m = 0; m < a->r.items; m++) sum += (double)theta[p->first + m * p->stride];
+    return sum / (double)a->r.items;
+}
+
+/* Priors that nobody has given, from the theta that there is. */
+static void priors_learn(app *a, const pu_real *theta)
+{
+    const pu_int M = a->r.items, D = (pu_int)a->factors;
+    pu_prior *means = &a->priors[D], *noise = &a->priors[D + 1];
+    pu_int m, j;
+    for (m = 0; m < M; m++) a->h[m] = a->count[m] * exp((double)theta[noise->first + m]);
+    for (j = 0; j < D && a->loadings_prior < 0; j++) prior_learn(a, &a->priors[j], theta);
+    if (a->means_prior < 0) {
+        means->mean = prior_middle(a, means, theta);
+        prior_learn(a, means, theta);
+    }
+    if (a->noise_prior < 0) {
+        for (m = 0; m < M; m++) a->h[m] = a->count[m] / 2;
+        noise->mean = prior_middle(a, noise, theta);
+        prior_learn(a, noise, theta);
+    }
+}
+
+/* Root mean square of the users' means, after those of the items are taken off. */
+static double users_spread(const app *a, const pu_real *eta)
+{
+    const ratings_lists *t = &a->r.train;
+    double sum = 0;
+    pu_int i, k;
+    for (i = 0; i < a->r.seen; i++) {
+        double off = 0;
+        for (k = t->start[i]; k < t->start[i + 1]; k++) off += (double)(t->y[k] - eta[t->item[k]]);
+        off /= (double)(t->start[i + 1] - t->start[i]);
+        sum += off * off / (double)a->r.seen;
+    }
+    return sqrt(sum);
+}
+
+/* The model, its priors, and a start from the training ratings. */
 static pu_real *start(app *a)
 {
     const pu_int M = a->r.items, D = (pu_int)a->factors, all = a->r.train.start[a->r.seen];
-    pu_real *theta, *count = need_reals(M), *eta, *log_psi;
+    pu_real *theta, *eta, *log_psi;
+    double mean = 0, middle = 0, spread;
     pu_report report;
-    pu_int i, k, m, j;
+    pu_int i, m, j;
     need(pu_model_factors(&a->model, M, D, &report), &report);
     theta = need_reals(a->model.params), eta = theta + M * D, log_psi = eta + M;
     need(pu_model_start(&a->model, &a->r.data, (uint64_t)a->flags.seed, theta, &report), &report);
-    for (i = 0; i < all; i++) a->mean += (double)a->r.train.y[i] / (double)all, count[a->r.train.item[i]] += 1;
-    for (m = 0; m < M; m++) a->log_psi += (double)log_psi[m] / (double)M;
-    for (i = 0; i < a->r.seen; i++) { /* the first factor begins as how kind a user is, the same for all items */
-        double off = 0;
-        for (k = a->r.train.start[i]; k < a->r.train.start[i + 1]; k++)
-            off += (double)(a->r.train.y[k] - eta[a->r.train.item[k]]);
-        off /= (double)(a->r.train.start[i + 1] - a->r.train.start[i]);
-        a->spread += off * off / (double)a->r.seen;
-    }
-    a->spread = sqrt(a->spread);
+    a->count = (double *)need_bytes((size_t)M * sizeof(double)), a->h = (double *)need_bytes((size_t)M * sizeof(double));
+    a->priors = (pu_prior *)need_bytes((size_t)(D + 2) * sizeof(pu_prior));
+    a->kept = (pu_prior *)need_bytes((size_t)(D + 2) * sizeof(pu_prior));
+    for (i = 0; i < all; i++) mean += (double)a->r.train.y[i] / (double)all, a->count[a->r.train.item[i]] += 1;
+    for (m = 0; m < M; m++) middle += (double)log_psi[m] / (double)M;
+    spread = users_spread(a, eta);
+    for (j = 0; j < D; j++) a->priors[j] = prior_make(a, j, D, j ? 0 : spread, loadings_precision(a, j, exp(middle)));
+    a->priors[D] = prior_make(a, M * D, 1, mean, a->means_prior < 0 ? 3 * exp(middle) : a->means_prior);
+    a->priors[D + 1] = prior_make(a, M * D + M, 1, middle, a->noise_prior < 0 ? 10 : a->noise_prior);
     for (m = 0; m < M; m++) {
-        const double known = (double)count[m] / ((double)count[m] + 10); /* few ratings: near the middle of the prior */
-        for (j = 0; j < D && a->loadings_prior > 0; j++) /* the library's random row has entries of variance 1 / (3 D psi) */
-            theta[m * D + j] *= (pu_real)(known * sqrt(3 * (double)D * exp((double)log_psi[m]) / loadings_precision(a, j)));
-        theta[m * D] = (pu_real)a->spread;
-        if (a->means_prior > 0) eta[m] = (pu_real)(a->mean + known * ((double)eta[m] - a->mean));
-        if (a->noise_prior > 0) log_psi[m] = (pu_real)(a->log_psi + known * ((double)log_psi[m] - a->log_psi));
+        const double known = a->count[m] / (a->count[m] + 10); /* few ratings: near the middle of the prior */
+        for (j = 0; j < D && a->loadings_prior != 0; j++) /* the library's random row has entries of variance 1 / (3 D psi) */
+            theta[m * D + j] *= (pu_real)(known * sqrt(3 * (double)D * exp((double)log_psi[m]) / a->priors[j].precision));
+        theta[m * D] = (pu_real)spread; /* the first factor begins as how kind a user is, the same for all items */
+        if (a->means_prior != 0) eta[m] = (pu_real)(mean + known * ((double)eta[m] - mean));
+        if (a->noise_prior != 0) log_psi[m] = (pu_real)(middle + known * ((double)log_psi[m] - middle));
     }
-    a->grad = a->model.grad, a->model.grad = prior_grad;
-    a->model.begins_with_Phi = 0, a->model.grad_is_finite = NULL; /* true of the function that was there */
-    snprintf(a->name, sizeof a->name, "ratings, priors %g %g %g %g", a->loadings_prior, a->graded, a->means_prior,
-             a->noise_prior);
-    a->model.name = a->name; /* a checkpoint belongs to a model of this name */
-    free(count);
+    if (a->loadings_prior != 0 || a->means_prior != 0 || a->noise_prior != 0)
+        a->model.priors = a->priors, a->model.prior_count = D + 2;
     return theta;
+}
+
+/* ---- the fit ---------------------------------------------------------------------------------------------------- */
+
+/* What a pilot leaves behind: the report of it, and theta. It is kept beside the checkpoint of the fit that follows. */
+typedef struct {
+    char magic[8];
+    uint32_t data;
+    pu_int params, step, best_step;
+    double best, seconds;
+} pilot_end;
+
+static const char pilot_magic[] = "ratings1";
+
+static char *pilot_path(const app *a, const char *end)
+{
+    const char *state = a->resume ? a->resume : a->checkpoint;
+    char *path = (char *)need_bytes(strlen(state) + strlen(end) + 1);
+    strcpy(path, state), strcat(path, end);
+    return path;
+}
+
+/* The end of a pilot, its priors and its theta to or from a file; 0: it is not all there. */
+static int pilot_pass(app *a, FILE *file, int write, pilot_end *e, pu_real *theta)
+{
+    const size_t priors = (size_t)a->factors + 2, params = (size_t)a->model.params;
+    if (write)
+        return fwrite(e, sizeof *e, 1, file) == 1 && fwrite(a->priors, sizeof *a->priors, priors, file) == priors &&
+               fwrite(theta, sizeof *theta, params, file) == params;
+    return fread(e, sizeof *e, 1, file) == 1 && !memcmp(e->magic, pilot_magic, sizeof e->magic) && e->data == fingerprint(a) &&
+           e->params == a->model.params && fread(a->priors, sizeof *a->priors, priors, file) == priors &&
+           fread(theta, sizeof *theta, params, file) == params;
+}
+
+static void pilot_save(app *a, pilot_end *e, pu_real *theta)
+{
+    char *path = pilot_path(a, ".pilot"), *new_path = pilot_path(a, ".pilot~");
+    FILE *file = fopen(new_path, "wb");
+    if (!file) fail_errno("cannot write", new_path);
+    if (!pilot_pass(a, file, 1, e, theta)) fail(1, new_path, "writing failed");
+    file_close(file, new_path);
+    if (rename(new_path, path)) fail_errno("cannot write", path);
+    free(path), free(new_path);
+}
+
+/* 0: there is none that fits, so that the pilot is fitted again, with the same end. theta and priors are then as they were. */
+static int pilot_load(app *a, pilot_end *e, pu_real *theta)
+{
+    const size_t bytes = (size_t)a->model.params * sizeof *theta, room = ((size_t)a->factors + 2) * sizeof *a->priors;
+    char *path = pilot_path(a, ".pilot");
+    pu_real *before = need_reals(a->model.params);
+    FILE *file = fopen(path, "rb");
+    int good;
+    memcpy(before, theta, bytes), memcpy(a->kept, a->priors, room);
+    good = file && pilot_pass(a, file, 0, e, theta);
+    if (!good) memcpy(theta, before, bytes), memcpy(a->priors, a->kept, room);
+    if (file) fclose(file);
+    free(before), free(path);
+    return good;
+}
+
+/* After every epoch of a pilot: the priors of the best point so far are kept, and learned anew. */
+static int pilot_progress(const pu_fit_report *now, void *user)
+{
+    app *a = (app *)user;
+    if (now->step % a->each == 0) {
+        if (now->best_step < 0 || now->best_step == now->step)
+            memcpy(a->kept, a->priors, ((size_t)a->factors + 2) * sizeof *a->kept);
+        priors_learn(a, now->theta);
+    }
+    return fit_progress(now, user);
+}
+
+/* Half of the steps at a constant rate, fewer once validation does not improve; then the priors of the fit proper. */
+static void pilot(app *a, const pu_fit_options *options, pu_real *theta, pu_fit_report *report)
+{
+    pu_fit_options o = *options;
+    pu_int j;
+    o.steps = options->steps / 2, o.schedule = PU_RATE_CONSTANT, o.checkpoint = NULL, o.resume = 0, o.checkpoint_every = 0;
+    o.progress = pilot_progress;
+    if (o.validate) o.validate_every = a->each, o.patience = 2;
+    memcpy(a->kept, a->priors, ((size_t)a->factors + 2) * sizeof *a->kept);
+    fit_run(&a->model, &a->r.data, &o, &a->ws, theta, report);
+    if (report->step >= a->each) {
+        memcpy(a->priors, a->kept, ((size_t)a->factors + 2) * sizeof *a->kept);
+        priors_learn(a, theta);
+    }
+    for (j = 0; j < (pu_int)a->factors && a->loadings_prior < 0; j++) a->priors[j].precision *= firmer;
+}
+
+/* The whole fit; the report is of all of it. */
+static void fit(app *a, pu_fit_options *options, pu_real *theta, pu_fit_report *report)
+{
+    const int keeps = options->checkpoint != NULL;
+    pu_real *first;
+    pilot_end e;
+    int loaded = 0;
+    if (!from_data(a) || options->steps < 2) {
+        fit_run(&a->model, &a->r.data, options, &a->ws, theta, report);
+        return;
+    }
+    memset(&e, 0, sizeof e);
+    if (options->resume) loaded = pilot_load(a, &e, theta);
+    if (!loaded) {
+        pilot(a, options, theta, report);
+        if (fit_interrupted) return;
+        memcpy(e.magic, pilot_magic, sizeof e.magic);
+        e.data = fingerprint(a), e.params = a->model.params;
+        e.step = report->step, e.best = report->best, e.best_step = report->best_step, e.seconds = report->seconds;
+        if (keeps) pilot_save(a, &e, theta);
+    }
+    first = need_reals(a->model.params);
+    memcpy(first, theta, (size_t)a->model.params * sizeof *theta);
+    options->steps -= options->steps / 2;
+    fit_run(&a->model, &a->r.data, options, &a->ws, theta, report);
+    if (e.best_step >= 0 && !(report->best < e.best)) { /* the pilot was better */
+        memcpy(theta, first, (size_t)a->model.params * sizeof *theta);
+        report->best = e.best, report->best_step = e.best_step;
+    } else if (report->best_step >= 0) report->best_step += e.step;
+    report->step += e.step, report->steps += e.step;
+    if (loaded) report->resumed += (int)e.step;
+    else report->seconds += e.seconds;
+    free(first);
 }
 
 /* ---- recommendations ------------------------------------------------------------------------------------------ */
@@ -183,25 +373,34 @@ static void recommend(app *a, json *out)
 
 static void read_options(app *a, int argc, char **argv)
 {
-    option list[FIT_FLAGS + 21];
+    option list[FIT_FLAGS + 23];
     int n = 0;
+    const int paper = option_given(argc, argv, "paper", strlen("paper"));
     fit_flags_default(&a->flags);
-    a->flags.gradient = 2 /* output */, a->flags.iterations = 10, a->flags.rate = 0.001, a->flags.steps = 0;
-    a->factors = 50, a->batch = 25, a->accumulate = 4, a->epochs = 20, a->split_seed = 1, a->recommend = -1, a->top = 10;
-    a->keep = 20, a->lanes = 2, a->epsilon = 1e-8;
+    a->flags.gradient = 2 /* output */, a->flags.iterations = 10, a->flags.steps = 0;
+    a->factors = 50, a->batch = 25, a->split_seed = 1, a->recommend = -1, a->top = 10, a->keep = 20, a->lanes = 2;
+    if (paper) {
+        a->flags.engine = 1 /* iterative */, a->flags.rate = 0.001, a->accumulate = 4, a->epochs = 20, a->epsilon = 1e-8;
+    } else {
+        a->flags.rate = 0.01, a->accumulate = 1, a->epochs = -1, a->epsilon = 3e-4, a->schedule = 1 /* cosine */;
+        a->loadings_prior = a->means_prior = a->noise_prior = -1;
+    }
     list[n++] = opt_text("data", "ratings.csv, ratings.dat or u.data of MovieLens", &a->path);
+    list[n++] = opt_flag("paper", "the paper's recipe: no priors, its optimiser, rate, epochs, solver; other flags count beside it",
+                         &a->paper);
     list[n++] = opt_number("factors", "D, numbers per user", &a->factors, 1, 100000);
     list[n++] = opt_number("batch", "users per gradient", &a->batch, 1, 1000000);
     list[n++] = opt_number("accumulate", "gradients per step", &a->accumulate, 1, 100000);
-    list[n++] = opt_number("epochs", "passes through the users, unless --steps says", &a->epochs, 0, 1000000);
+    list[n++] = opt_number("epochs", "passes through the users, unless --steps says; -1 = by their number", &a->epochs, -1, 1000000);
     list[n++] = opt_number("split-seed", "of training, validation and test ratings", &a->split_seed, 0, 1000000000);
-    list[n++] = opt_number("validate", "steps between validations; 0 = two epochs", &a->validate, 0, 1000000);
+    list[n++] = opt_number("validate", "steps between validations; 0 = an epoch, with --paper two", &a->validate, 0, 1000000);
     list[n++] = opt_flag("no-validation", "those ratings train, too; the last parameters are tested", &a->no_validation);
-    list[n++] = opt_real("prior-loadings", "precision of a normal prior on Phi", &a->loadings_prior, 0, 1e9);
-    list[n++] = opt_real("prior-graded", "1 + j / this times that for factor j; 0 = all alike", &a->graded, 0, 1e9);
-    list[n++] = opt_real("prior-means", "the same for eta about the mean rating", &a->means_prior, 0, 1e9);
-    list[n++] = opt_real("prior-noise", "the same for log psi about its mean", &a->noise_prior, 0, 1e9);
-    list[n++] = opt_flag("decay", "the rate falls to 0 like a cosine", &a->decay);
+    list[n++] = opt_real("prior-loadings", "precision of a normal prior on Phi; 0 = no prior, negative = from the data", &a->loadings_prior, -1, 1e9);
+    list[n++] = opt_real("prior-graded", "1 + j / this times what --prior-loadings gives, for factor j; 0 = all alike", &a->graded, 0, 1e9);
+    list[n++] = opt_real("prior-means", "the same for eta about the mean rating", &a->means_prior, -1, 1e9);
+    list[n++] = opt_real("prior-noise", "the same for log psi about its mean", &a->noise_prior, -1, 1e9);
+    list[n++] = opt_choice("schedule", "of the rate", &a->schedule, "constant,cosine");
+    list[n++] = opt_flag("decay", "the same as --schedule cosine", &a->decay);
     list[n++] = opt_real("epsilon", "of Adam", &a->epsilon, 1e-30, 1);
     list[n++] = opt_text("checkpoint", "file to keep the state of the fit in", &a->checkpoint);
     list[n++] = opt_text("resume", "go on from this checkpoint, and keep the state there", &a->resume);
@@ -221,16 +420,18 @@ static void read_options(app *a, int argc, char **argv)
 /* What pu_fit is to do. */
 static pu_fit_options fit_setup(app *a)
 {
-    const pu_int step = (pu_int)(a->batch * a->accumulate), each = (a->r.seen + step - 1) / step;
+    const pu_int step = (pu_int)(a->batch * a->accumulate);
+    const double epochs = a->epochs >= 0 ? (double)a->epochs : fmax(2, 25 * cbrt(1000 / (double)a->r.seen));
     pu_fit_options o;
+    a->each = (a->r.seen + step - 1) / step;
     fit_flags_options(&a->flags, &o);
-    if (o.steps == 0) o.steps = (pu_int)a->epochs * each;
+    if (o.steps == 0) o.steps = (pu_int)(epochs + 0.5) * a->each;
     o.batch = (pu_int)a->batch < a->r.seen ? (pu_int)a->batch : a->r.seen, o.accumulate = (pu_int)a->accumulate;
     o.gradient.seed |= (uint64_t)fingerprint(a) << 32, o.gradient.lanes = (int)a->lanes;
-    if (!a->no_validation) o.validate = validate, o.validate_every = a->validate ? (pu_int)a->validate : 2 * each;
+    if (!a->no_validation) o.validate = validate, o.validate_every = a->validate ? (pu_int)a->validate : (1 + a->paper) * a->each;
     o.user = a;
     o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL, o.checkpoint_every = (pu_int)a->keep;
-    o.schedule = a->decay ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;
+    o.schedule = a->decay || a->schedule ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;
     a->posterior = ratings_posterior(&o.gradient);
     return o;
 }
@@ -264,7 +465,7 @@ int main(int argc, char **argv)
                (long)a.r.items, (long)a.r.users, (long)a.r.train.start[a.r.users], (long)a.r.valid.start[a.r.users],
                (long)a.r.test.start[a.r.users]);
     if (options.steps > 0)
-        fit_run(&a.model, &a.r.data, &options, &a.ws, theta, &report);
+        fit(&a, &options, theta, &report);
     else
         memset(&report, 0, sizeof report), report.best = validate(&a.model, theta, &a);
     if (a.no_validation) report.best = (double)NAN;

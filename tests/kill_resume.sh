@@ -2,9 +2,10 @@
 # kill_resume.sh PROGRAM [KILLS [DATA [ARGS...]]] - a fit that is killed at random moments and resumed must end with the same
 # results as one that ran through: examples/ratings is killed (SIGKILL) KILLS times while it runs, taken up from its
 # checkpoint each time, and its JSON compared, apart from times and memory. Without DATA: small ratings made up here.
+# A kill in the pilot that finds the priors, before the first checkpoint, means a new beginning.
 set -euo pipefail
 program=$(realpath "$1")
-kills=${2:-5} data=${3:-}
+kills=${2:-12} data=${3:-}
 shift $(($# < 3 ? $# : 3))
 if [[ $data ]]; then data=$(realpath "$data"); fi
 directory=$(mktemp -d)

@@ -66,6 +66,11 @@ says "an exact NLL" 0 "NLL per curve 13.403" "$programs/linear_regression"
 grep -q "NLL.*95 %" out
 verdict "an exact NLL has no error" $((1 - $?))
 
+"$programs/noisy_ar" --length 60 --order 1 --paper --steps 30 --quiet --json paper.json
+"$programs/noisy_ar" --length 60 --order 1 --optimizer adam --start zero --engine iterative --steps 30 --quiet --json same.json
+diff <(grep -vE '"(seconds|seconds_per_step|peak_mb)"' paper.json) <(grep -vE '"(seconds|seconds_per_step|peak_mb)"' same.json)
+verdict "the paper's recipe by one flag" $?
+
 # ---- files
 
 printf 'date,x\n2001-01-01,1\n2001-01-02,2\n' >dates.csv
@@ -174,6 +179,15 @@ results() { grep -vE '"(seconds|seconds_per_step|peak_mb)"' "$1"; }
 "${fit[@]}" --steps 2 --quiet --json two.json && grep -q '"nll": null' two.json
 verdict "training NLL only on demand" $?
 says "training NLL on demand" 0 "training NLL per user" "${fit[@]}" --steps 2 --train-nll
+rmse() { awk -F'[:,]' '/"test_rmse"/ { print $2 }' "$1"; }
+"$programs/ratings" --data ratings.tsv --quiet --json alone.json
+"$programs/ratings" --data ratings.tsv --quiet --json paper.json --paper
+awk -v alone="$(rmse alone.json)" -v paper="$(rmse paper.json)" 'BEGIN { exit !(alone > 0 && alone < paper) }'
+verdict "priors from the data do better than none: $(rmse alone.json), $(rmse paper.json)" $?
+"$programs/ratings" --data ratings.tsv --quiet --json given.json --prior-loadings 0 --prior-means 0 --prior-noise 0 \
+    --engine iterative --accumulate 4 --epochs 20 --rate 0.001 --epsilon 1e-8 --schedule constant --validate 4
+diff <(results given.json) <(results paper.json)
+verdict "ratings --paper flag by flag" $?
 "${fit[@]}" --quiet --json whole.json
 code=0
 for ((attempt = 0; attempt < 20 && code != 130; attempt++)); do

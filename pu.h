@@ -688,7 +688,9 @@ PU_DEF void pu_model_free(pu_model *model);
    observed entries. Statuses: PU_E_NULL, PU_E_ARGUMENT (a size below 1), PU_E_OVERFLOW, PU_E_MEMORY, PU_E_BLOCK;
    *model is as it was, but zeroed when memory failed. */
 
-/* Factor analysis: z ~ N(0, I), y = Phi z + eta + N(0, diag(psi)^-1), Phi M x D.   [Phi | eta | log psi], M D + 2 M */
+/* Starts of the next two: for complete data (M <= 512, D < M, no block of yours for memory) the maximum of the likelihood
+   itself, up to a rotation of z and the end of at most 500 steps; N M^2 operations. Else a quarter of a row's variance goes to random loadings.
+   Factor analysis: z ~ N(0, I), y = Phi z + eta + N(0, diag(psi)^-1), Phi M x D.   [Phi | eta | log psi], M D + 2 M */
 PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report);
 /* Probabilistic PCA: the same with psi = beta everywhere.   [Phi | eta | log beta], M D + M + 1 */
 PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report);
@@ -928,6 +930,9 @@ typedef struct {
    mini-batches; else Adam, a cosine of rates and, from 200 data on, mini-batches of 100 and 200 steps or ten passes
    through the data. Who sets a field of Adam's (rate, schedule, decay, beta1, beta2, epsilon, batch, accumulate,
    warm_start) gets Adam and nothing else is chosen.
+   Where exact engines serve complete data, N >= 4 M and M <= 512, L-BFGS works on 2 M data that have the mean and the covariance
+   of the caller's, and so their likelihood at every theta (report.plan tells); not where an entry is so nearly a sum of
+   others that rounding of the covariance would cost half of the digits. 4 M^2 reals of memory, once N M^2 operations.
    L-BFGS moves no parameter on a log or atanh scale by more than 3 per step. Without a tolerance it has converged
    (PU_FIT_CONVERGED) when the distance to the minimum as it sees it, N g'H^-1 g in squared standard errors, is below
    1e-5 (or the rounding of the objective) twice running. Then parameters on a log or atanh scale go on by themselves,
@@ -1040,6 +1045,8 @@ PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const p
      PU_OUTPUT       the same with x after I solver steps
      PU_NETWORK      total derivative of q^<I> - mean_k delta_k'sigma_k^<I>, through the solver
    options, ws, out, report may be NULL: defaults; a block allocated and freed within the call; nothing written.
+   Data with the same observed rows share one factor of A (dense, dual, banded; report.plan tells the patterns): complete data
+   cost one factorisation, not N. What is computed of a datum, such as x, has the same bits alone and in company.
    Cost: N (K+1) (I+1) products with A; PU_NETWORK about 2 I + 1 of them and I + 1 gradient terms each (with a dense Phi about
    3.5 times PU_OUTPUT); dense engine N D^3.
    Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED (GD), PU_INEXACT: outputs written; any other: no output
@@ -15081,6 +15088,48 @@ PU__FN void pu__job_parts(pu__job *job)
     job->ragged |= job->sharing;
 }
 
+/* ---- patterns ---- */
+
+/* Where place i of the order is in the data. */
+PU__FN pu_int pu__ordered(const pu__job *job, pu_int i) { return job->order ? job->order[i] : i; }
+
+/* Data of one pattern side by side, in their order; those that share with nobody come last. */
+PU__FN void pu__put_in_order(const pu__job *job)
+{
+    pu_int next[PU__PATTERNS + 1] = {0};
+    for (pu_int n = 0; n < job->N; n++) {
+        pu_int place = pu__pattern_of(job, n);
+        job->lane_of[n] = (int)place; /* for now */
+        if (place < PU__PATTERNS)
+            next[place + 1]++;
+    }
+    for (int i = 0; i < PU__PATTERNS; i++)
+        next[i + 1] += next[i];
+    for (pu_int n = 0; n < job->N; n++)
+        job->order[next[job->lane_of[n]]++] = n;
+}
+
+/* What the data of one pattern, `count` of them from place i of the order on, cost as one or several units of equal size, each
+   of which a lane takes as a whole: as many as lanes, but no more than make their factors outweigh their means. The first
+   datum of a unit has its cost, the others -1. */
+PU__FN void pu__units(const pu__job *job, pu_int i, pu_int count, double *cost)
+{
+    pu_int n = pu__ordered(job, i);
+    pu_int observed = pu__count_observed(job->data, n);
+    pu_engine engine = pu__engine_for(job, observed, pu__times(job, pu__pattern_of(job, n)));
+    double alone = pu__cost(job, engine, observed), mean = alone;
+    pu_int units = count;
+    if (count > 1 && pu__engines[engine].shares) {
+        mean = pu__mean_cost(job, engine, observed);
+        units = (pu_int)((double)count * mean / alone);
+        units = pu__most(1, pu__min(units, pu__min(count, job->lanes)));
+    }
+    for (pu_int j = 0; j < count; j++) {
+        int first = j == 0 || j * units / count != (j - 1) * units / count;
+        cost[i + j] = first ? alone + mean * (double)(count / units - 1) : -1;
+    }
+}
+
 /* ---- a device ---- */
 
 /* Makes the batch that large. Does it fit into the device's memory? */
@@ -16320,9 +16369,6 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
     return PU_OK;
 }
 
-/* Where place i of the order is in the data. */
-PU__FN pu_int pu__ordered(const pu__job *job, pu_int i) { return job->order ? job->order[i] : i; }
-
 /* What data `from` to `to` of the order, whose means are done, have in common: diagonals of Sigma and, where Sigma itself is
    known, the gradient of its term. The factor is used up. */
 PU__FN pu_status pu__direct_end(const pu__job *job, pu__worker *w, pu_int from, pu_int to, pu_real *lane, pu_report *report)
@@ -16415,43 +16461,6 @@ PU__FN pu_status pu__direct_run(const pu__job *job, pu__worker *w, pu_int at, pu
 }
 
 /* ---- lanes ---- */
-
-/* Data of one pattern side by side, in their order; those that share with nobody come last. */
-PU__FN void pu__put_in_order(const pu__job *job)
-{
-    pu_int next[PU__PATTERNS + 1] = {0};
-    for (pu_int n = 0; n < job->N; n++) {
-        pu_int place = pu__pattern_of(job, n);
-        job->lane_of[n] = (int)place; /* for now */
-        if (place < PU__PATTERNS)
-            next[place + 1]++;
-    }
-    for (int i = 0; i < PU__PATTERNS; i++)
-        next[i + 1] += next[i];
-    for (pu_int n = 0; n < job->N; n++)
-        job->order[next[job->lane_of[n]]++] = n;
-}
-
-/* What the data of one pattern, `count` of them from place i of the order on, cost as one or several units of equal size, each
-   of which a lane takes as a whole: as many as lanes, but no more than make their factors outweigh their means. The first
-   datum of a unit has its cost, the others -1. */
-PU__FN void pu__units(const pu__job *job, pu_int i, pu_int count, double *cost)
-{
-    pu_int n = pu__ordered(job, i);
-    pu_int observed = pu__count_observed(job->data, n);
-    pu_engine engine = pu__engine_for(job, observed, pu__times(job, pu__pattern_of(job, n)));
-    double alone = pu__cost(job, engine, observed), mean = alone;
-    pu_int units = count;
-    if (count > 1 && pu__engines[engine].shares) {
-        mean = pu__mean_cost(job, engine, observed);
-        units = (pu_int)((double)count * mean / alone);
-        units = pu__most(1, pu__min(units, pu__min(count, job->lanes)));
-    }
-    for (pu_int j = 0; j < count; j++) {
-        int first = j == 0 || j * units / count != (j - 1) * units / count;
-        cost[i + j] = first ? alone + mean * (double)(count / units - 1) : -1;
-    }
-}
 
 /* Ragged data to lanes, so that these cost about the same: the largest first, each to the lane that has least. Largest
    up to a factor of sqrt(2), which makes a sort of 24 passes; the last one takes whatever is left. Depends on sizes

@@ -688,7 +688,9 @@ PU_DEF void pu_model_free(pu_model *model);
    observed entries. Statuses: PU_E_NULL, PU_E_ARGUMENT (a size below 1), PU_E_OVERFLOW, PU_E_MEMORY, PU_E_BLOCK;
    *model is as it was, but zeroed when memory failed. */
 
-/* Factor analysis: z ~ N(0, I), y = Phi z + eta + N(0, diag(psi)^-1), Phi M x D.   [Phi | eta | log psi], M D + 2 M */
+/* Starts of the next two: for complete data (M <= 512, D < M, no block of yours for memory) the maximum of the likelihood
+   itself, up to a rotation of z and the end of at most 500 steps; N M^2 operations. Else a quarter of a row's variance goes to random loadings.
+   Factor analysis: z ~ N(0, I), y = Phi z + eta + N(0, diag(psi)^-1), Phi M x D.   [Phi | eta | log psi], M D + 2 M */
 PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report);
 /* Probabilistic PCA: the same with psi = beta everywhere.   [Phi | eta | log beta], M D + M + 1 */
 PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report);
@@ -928,6 +930,9 @@ typedef struct {
    mini-batches; else Adam, a cosine of rates and, from 200 data on, mini-batches of 100 and 200 steps or ten passes
    through the data. Who sets a field of Adam's (rate, schedule, decay, beta1, beta2, epsilon, batch, accumulate,
    warm_start) gets Adam and nothing else is chosen.
+   Where exact engines serve complete data, N >= 4 M and M <= 512, L-BFGS works on 2 M data that have the mean and the covariance
+   of the caller's, and so their likelihood at every theta (report.plan tells); not where an entry is so nearly a sum of
+   others that rounding of the covariance would cost half of the digits. 4 M^2 reals of memory, once N M^2 operations.
    L-BFGS moves no parameter on a log or atanh scale by more than 3 per step. Without a tolerance it has converged
    (PU_FIT_CONVERGED) when the distance to the minimum as it sees it, N g'H^-1 g in squared standard errors, is below
    1e-5 (or the rounding of the objective) twice running. Then parameters on a log or atanh scale go on by themselves,
@@ -1040,6 +1045,8 @@ PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const p
      PU_OUTPUT       the same with x after I solver steps
      PU_NETWORK      total derivative of q^<I> - mean_k delta_k'sigma_k^<I>, through the solver
    options, ws, out, report may be NULL: defaults; a block allocated and freed within the call; nothing written.
+   Data with the same observed rows share one factor of A (dense, dual, banded; report.plan tells the patterns): complete data
+   cost one factorisation, not N. What is computed of a datum, such as x, has the same bits alone and in company.
    Cost: N (K+1) (I+1) products with A; PU_NETWORK about 2 I + 1 of them and I + 1 gradient terms each (with a dense Phi about
    3.5 times PU_OUTPUT); dense engine N D^3.
    Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED (GD), PU_INEXACT: outputs written; any other: no output
@@ -2961,23 +2968,31 @@ PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_re
 #define PU__REACH                                                                                                      \
     (PU__SUM * PU__WIDTH) /* entries of a row, after which the vector is added up, and the result to a double */
 
-/* Four rows of out, 2 W columns: out_r[at + c] += sum_i b[4 i + r] v_i[d + c], r < 4, c < 2 W, in the order of i. As a plain loop:
+/* Four rows of out, two vectors each, so many columns apart, which may overlap. With them W apart
+   out_r[at + c] += sum_i b[4 i + r] v_i[d + c], r < 4, c < 2 W, in the order of i. As a plain loop:
      for (r, c, i) out[r][at + c] += b[4 * i + r] * v[i][d + c]; */
-PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *out, pu_int at)
+PU__INLINE void pu__tile_of(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_int apart, pu_real *const *out,
+                            pu_int at)
 {
     pu__vector sum[8];
     PU__UNROLL
     for (int l = 0; l < 8; l++)
-        sum[l] = pu__vload(out[l / 2] + at + l % 2 * PU__WIDTH);
+        sum[l] = pu__vload(out[l / 2] + at + l % 2 * apart);
     for (pu_int i = 0; i < n; i++) {
-        const pu__vector x[2] = {pu__vload(v[i] + d), pu__vload(v[i] + d + PU__WIDTH)};
+        const pu__vector x[2] = {pu__vload(v[i] + d), pu__vload(v[i] + d + apart)};
         PU__UNROLL
         for (int l = 0; l < 8; l++)
             sum[l] += b[4 * i + l / 2] * x[l % 2];
     }
     PU__UNROLL
     for (int l = 0; l < 8; l++)
-        pu__vstore(out[l / 2] + at + l % 2 * PU__WIDTH, sum[l]);
+        pu__vstore(out[l / 2] + at + l % 2 * apart, sum[l]);
+}
+
+/* The same for 2 W columns. */
+PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *out, pu_int at)
+{
+    pu__tile_of(n, b, v, d, PU__WIDTH, out, at);
 }
 
 /* out_r[d] += sum_i b[4 i + r] v_i[d], r < 4, d < wide, in the order of i. out_r may repeat if b does. The columns
@@ -2987,6 +3002,10 @@ PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_in
     pu_int T = 2 * PU__WIDTH, rest = wide % T;
     pu_real copy[4 * 2 * PU__WIDTH], *last[4];
     pu_int have = pu__min(wide, T);
+    if (wide >= PU__WIDTH && wide < T) {
+        pu__tile_of(n, b, v, 0, wide - PU__WIDTH, out, 0);
+        return;
+    }
     for (pu_int r = 0; r < 4; r++) {
         last[r] = copy + r * T;
         pu__copy(last[r] + T - have, out[r] + wide - have, have);
@@ -3809,19 +3828,20 @@ PU__FN void pu__cpu_sum_dot(PU__VECTOR_ARGS, const pu_real *m, pu_block x, pu_bl
     *out += (pu_real)(scale * sum);
 }
 
-/* The terms of one datum (k = 1) that are linear in b, from t = Phi bbar and e = y - eta:
+/* The terms of k data with the same observed rows that are linear in b, from t = Phi bbar and e = y - eta (n each):
      eta -= w o (t + e),   psibar += (t + e/2) o e - 1/(2 psi) where observed.   rows NULL: all rows.
    lint: the parameters are those of pu_backend */
 PU__FN void pu__cpu_row_terms(PU__VECTOR_ARGS, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
                               const pu_real *psi, PU_UNUSED pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar)
 {
-    for (pu_int i = 0; i < n; i++) {
-        /* psi has a term of the observed rows alone; the others have w = 0 */
-        pu_int row = rows ? rows[i] : i;
-        eta[row] -= w[i] * (t.at[i] + e[i]);
-        if (mask[i] != 0)
-            psibar[row] += (t.at[i] + e[i] / 2) * e[i] - 1 / (2 * psi[row]);
-    }
+    for (pu_int j = 0; j < k; j++, e += n, t = pu__from(t, 1))
+        for (pu_int i = 0; i < n; i++) {
+            /* psi has a term of the observed rows alone; the others have w = 0 */
+            pu_int row = rows ? rows[i] : i;
+            eta[row] -= w[i] * (t.at[i] + e[i]);
+            if (mask[i] != 0)
+                psibar[row] += (t.at[i] + e[i] / 2) * e[i] - 1 / (2 * psi[row]);
+        }
 }
 
 /* Copies bytes. Both read and write: the backend's memory is ours. */
@@ -9881,19 +9901,28 @@ PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row,
 }
 
 /* Observations of datum n: finite. Returns their number, or -1 with the report filled in. Without a report they are
-   only counted. */
-PU__FN pu_int pu__check_datum(const pu_data *data, pu_int n, pu_report *report)
+   only counted. *hash: of the rows that are observed. */
+PU__FN pu_int pu__read_datum(const pu_data *data, pu_int n, uint64_t *hash, pu_report *report)
 {
     pu_int row = 0, count = 0;
     pu_real y = 0;
+    *hash = 0;
     for (pu_int p = 0; (p = pu__observed(data, n, p, &row, &y)) >= 0; p++) {
         if (report && !pu__finite(y)) {
             (void)pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
             return -1;
         }
+        *hash = (*hash ^ (uint64_t)(row + 1)) * 0x9e3779b97f4a7c15u; /* 2^64 over the golden ratio */
         count++;
     }
     return count;
+}
+
+/* The same without a hash. */
+PU__FN pu_int pu__check_datum(const pu_data *data, pu_int n, pu_report *report)
+{
+    uint64_t ignored;
+    return pu__read_datum(data, n, &ignored, report);
 }
 
 /* How many entries of datum n are observed. Lists and complete data are not read for it. */
@@ -11844,6 +11873,7 @@ struct pu__posterior {
     const pu_real *psi;                   /* M, likewise */
     const pu_backend *B;
     pu_int D, M, kmax;
+    pu_int group; /* the most data of one pattern, that is with the same observed rows, that are side by side on the host */
     pu__slots slots;
     /* The rows of Phi at work: all M, or the observed ones alone when Phi can restrict itself. */
     pu_int n_rows, observed;
@@ -11870,8 +11900,8 @@ struct pu__posterior {
     /* what the next gradient is of */
     pu_int column;      /* of the datum, that column 0 of the block is; -1: none of them, all common */
     int joint;          /* the square terms of column 0 take b's terms along: bbar = -x */
-    const pu_real *joint_at; /* where that column is */
-    const pu_real *centred;  /* x - nu of that column, which Gamma's terms are to be squares of; NULL: of x */
+    const pu_real *joint_at; /* where that column is; those of all data side by side are from there on */
+    const pu_real *centred;  /* x - nu of these columns, which Gamma's terms are to be squares of; NULL: of x */
     const char *failed; /* the operator function that reported failure last */
     /* a device: data side by side, columns of each, most of them; the arrays of two uploads, used in turns */
     pu_int count, cols, wide;
@@ -12057,14 +12087,14 @@ PU__FN pu_status pu__spectrum_product(PU__PRODUCT_ARGS)
 /* What pu__by_group calls with the pairs of one group, and with the place of the group's accumulator. */
 #define PU__GROUP_ARGS pu__posterior *p, const pu__pairs *part, pu_real *grad
 
-/* Does psi's gradient leave out the first column of these pairs? Where the square terms are `joint` with those of b, the
-   mean's are squares of e - Phi x, and belong to pu__linear_terms. A device takes them apart. */
-PU__FN int pu__psi_skips(const pu__posterior *p) { return p->joint && !pu__is_far(p->B); }
+/* How many of the first columns psi's gradient leaves out. Where the square terms are `joint` with those of b, the
+   means' are squares of e - Phi x, and belong to pu__linear_terms. A device takes them apart. */
+PU__FN pu_int pu__psi_skips(const pu__posterior *p) { return p->joint && !pu__is_far(p->B) ? p->count : 0; }
 
-/* Does Gamma's gradient leave out the first column of these pairs? See pu__centred_term. */
-PU__FN int pu__gamma_skips(const pu__posterior *p, const pu__pairs *part)
+/* How many of the first columns of these pairs Gamma's gradient leaves out, see pu__centred_term. */
+PU__FN pu_int pu__gamma_skips(const pu__posterior *p, const pu__pairs *part)
 {
-    return p->centred && part->P.at == p->joint_at;
+    return p->centred && part->P.at == p->joint_at ? p->count : 0;
 }
 
 /* These pairs from column j on. */
@@ -12102,7 +12132,7 @@ PU__FN pu_status pu__band_group(PU__GROUP_ARGS)
     pu__pairs rest = pu__pairs_from(part, pu__gamma_skips(p, part));
     pu_status status = rest.k ? pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, &rest, grad, p->sums) : PU_OK;
     /* column 0 of the datum is the first of the first group, and there alone grad is the common accumulator */
-    for (pu_int i = pu__psi_skips(p) && rest.P.at == p->joint_at; i < rest.k; i++) {
+    for (pu_int i = rest.P.at == p->joint_at ? pu__psi_skips(p) : 0; i < rest.k; i++) {
         double c = rest.c ? (double)rest.c[i] : 1;
         grad[p->slots.psi] += (pu_real)((double)rest.weight[i] * c * p->sums[i] / (double)p->psi[0]);
     }
@@ -12122,7 +12152,7 @@ PU__FN pu_status pu__gamma_group(PU__GROUP_ARGS)
     return pu__note_failure(p, Gamma->grad(Gamma, rest.k, rest.P, rest.Q, rest.weight, grad, p->work), "Gamma.grad");
 }
 
-/* grad += weight d/dtheta (x - nu)'Gamma (x - nu), of the mean. Multiplied out, with b's and nu's terms apart, it would
+/* grad += weight d/dtheta (x - nu)'Gamma (x - nu), of the means. Multiplied out, with b's and nu's terms apart, it would
    cancel where mu is near nu. */
 PU__FN pu_status pu__centred_term(pu__posterior *p, const pu_real *weight, pu_real *grad)
 {
@@ -12130,7 +12160,7 @@ PU__FN pu_status pu__centred_term(pu__posterior *p, const pu_real *weight, pu_re
     pu_block d = pu__rows((pu_real *)p->centred, p->D);
     if (!p->slots.want_Gamma)
         return PU_OK;
-    return pu__note_failure(p, Gamma->grad(Gamma, 1, d, d, weight, grad, p->work), "Gamma.grad");
+    return pu__note_failure(p, Gamma->grad(Gamma, p->count, d, d, weight, grad, p->work), "Gamma.grad");
 }
 
 /* spectrum, where of psi's gradient only the sum is wanted. All columns take the product together, because they share
@@ -12187,6 +12217,13 @@ PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int sam
         pu_block means = pu__means(p, wp);
         pu_term terms[] = {pu__term_full(pu__rows(p->now.e, p->n_rows), -2, NULL, w), pu__term(means)};
         p->B->combine(p->B->user, p->n_rows, p->count, means, 2, terms);
+    }
+    /* the means of several data, whose weights are one and the same: a product of matrices */
+    if (same && p->joint && p->count > 1 && !p->rows && pu__plain(p->model->Phi) && !pu__is_far(p->B)) {
+        pu__weigh(p, k, wp, wp, pairs->weight[0], NULL);
+        pu__multiply(p->M, p->D, k, pu__mat(wp.at, 1, wp.ld), pu__mat(pairs->P.at, pairs->P.ld, 1),
+                     pu__rows(grad + p->slots.Phi, p->D), PU__ADD, p->panel);
+        return PU_OK;
     }
     status = pu__by_group(p, 0, &first, grad, pu__phi_group);
     return status || same ? status : pu__by_group(p, 0, &second, grad, pu__phi_group);
@@ -12277,8 +12314,8 @@ PU__FN const pu__product_kind *pu__kind_of(const pu_lgm *model, const pu_side *G
 PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__posterior *p, int there)
 {
     pu_real **arrays[] = {&r->w, &r->w_root, &r->mask, &r->e};
-    for (size_t i = 0; i < 4; i++)
-        *arrays[i] = (pu_real *)pu__take_from(arena, there, p->M, p->wide, sizeof(pu_real));
+    for (size_t i = 0; i < 4; i++) /* data of one pattern differ in e alone */
+        *arrays[i] = (pu_real *)pu__take_from(arena, there, p->M, i < 3 ? p->wide : pu__most(p->wide, p->group), sizeof(pu_real));
     if (p->usual == &pu__kind_band)
         r->shift = (pu_real *)pu__take_from(arena, there, p->D, p->wide, sizeof(pu_real));
     r->id = (uint32_t *)pu__take_from(arena, there, p->wide, 1, sizeof(uint32_t));
@@ -12287,7 +12324,7 @@ PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__poster
 }
 
 /* Lays out (or measures) a posterior, all zero but for: model (its forms resolved), Gamma, Phi, psi, B, slots, kmax
-   (columns at a time), wide (data side by side). form: with room for a formed A. */
+   (columns at a time), wide (data side by side), group. form: with room for a formed A. */
 PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
 {
     const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
@@ -12306,7 +12343,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
     p->now = p->staged;
     for (int i = 0; far && i < 2; i++)
         pu__rows_layout(&p->upload[i], arena, p, 1);
-    p->row_sum = pu__far_reals(arena, p->M, p->wide);
+    p->row_sum = pu__far_reals(arena, p->M, pu__most(p->wide, p->group));
     p->t0 = pu__far_cols(arena, p->M, kmax);
     p->t1 = pu__far_cols(arena, p->M, kmax);
     if (p->usual == &pu__kind_gram && p->slots.tied)
@@ -12485,6 +12522,36 @@ PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_repor
     return state == S ? PU_OK
                       : pu__fail(report, PU_E_NOT_DEFINITE,
                                  "A (diffuse start: the data do not identify the state of this index)", n, state);
+}
+
+/* Does datum n have the observed rows of the one that is loaded? */
+PU__FN int pu__posterior_same(const pu__posterior *p, const pu_data *data, pu_int n)
+{
+    pu_int row = 0, i = 0;
+    pu_real y;
+    if (data->kind == PU_DATA_FULL)
+        return 1;
+    for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++)
+        if (i == p->observed || p->list[i++] != row)
+            return 0;
+    return i == p->observed;
+}
+
+/* e of datum n, which has the same observed rows, as number `which` of those side by side; returns its part of c. */
+PU__FN double pu__posterior_join(pu__posterior *p, const pu_data *data, pu_int n, pu_int which)
+{
+    const pu_real *eta = pu__eta(p->model, pu__datum(data, n));
+    pu_real *to = p->now.e + which * p->n_rows, y = 0;
+    pu_int row = 0, i = 0;
+    double sum = 0;
+    if (p->observed < p->n_rows)
+        pu__zeros(to, p->n_rows);
+    for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++, i++) {
+        pu_real e = y - (eta ? eta[row] : 0);
+        to[p->restricted ? i : row] = e;
+        sum += (double)p->w_all[row] * (double)e * (double)e;
+    }
+    return (sum - p->log_psi) / 2;
 }
 
 /* Where each row of Phi is in a list of n, behind the list itself: see pu_backend. */
@@ -12743,6 +12810,7 @@ typedef struct {
     pu_block x, u, q;    /* solutions, right-hand sides, scratch */
     pu_real *weight;     /* kmax: of the columns of x */
     pu_int width;        /* of the band of A */
+    pu_real times;       /* data that share the factor: sigma counts as often */
     double gamma_logdet; /* log det Gamma */
     double logdet;       /* out: log det A */
     double norm;         /* out, banded: largest row sum of |A|, from above */
@@ -12851,7 +12919,7 @@ PU__FN pu_status pu__dense_sigma(PU__SIGMA_ARGS)
     pu_int k;
     for (pu_int first = 0; first < p->D; first += k) {
         k = pu__min(p->kmax, p->D - first);
-        pu__dense_columns(e, first, k, PU_R(0.5));
+        pu__dense_columns(e, first, k, PU_R(0.5) * e->times);
         if (pu__posterior_square(p, k, e->x, e->weight, 0, lane))
             return PU_E_OPERATOR;
     }
@@ -12910,7 +12978,7 @@ PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
     return PU_OK;
 }
 
-/* x = A^-1 u; column 0 of a datum is its mean. */
+/* x = A^-1 u; column 0 of a datum is its mean. Several data have just these. */
 PU__FN pu_status pu__dual_solve(PU__COLUMNS_ARGS)
 {
     pu__posterior *p = e->post;
@@ -12921,7 +12989,7 @@ PU__FN pu_status pu__dual_solve(PU__COLUMNS_ARGS)
     pu_int D = p->D, m = p->observed, i;
     for (pu_int j = 0; j < k; j++) {
         pu_block x = pu__from(e->x, j), u = pu__from(e->u, j);
-        if (first + j == 0) {
+        if (first == 0 && j < p->count) {
             /* x = nu and s = W^1/2 e - R nu: the mean this way has no cancellation to suffer */
             pu__zeros(x.at, D);
             if (nu)
@@ -12930,7 +12998,7 @@ PU__FN pu_status pu__dual_solve(PU__COLUMNS_ARGS)
                 return PU_E_OPERATOR;
             for (i = 0; i < m; i++) {
                 pu_int at = pu__place(p, i);
-                s[i] = p->now.w_root[at] * (p->now.e[at] - (nu ? p->t0.at[at] : 0));
+                s[i] = p->now.w_root[at] * (p->now.e[j * p->n_rows + at] - (nu ? p->t0.at[at] : 0));
             }
         } else {
             /* x = Gamma^-1 u and s = -G'u */
@@ -13025,7 +13093,7 @@ PU__FN pu_status pu__dual_sigma(PU__SIGMA_ARGS)
     if (s->want_Gamma) {
         pu__dual_sweep(e, 0); /* V = G L'^-1 */
         pu__dual_lost(e);
-        pu__set_weights(e, p->kmax, PU_R(-0.5));
+        pu__set_weights(e, p->kmax, PU_R(-0.5) * e->times);
         for (pu_int first = 0; first < m; first += k) {
             pu_block V = pu__from(e->V, first);
             k = pu__min(p->kmax, m - first);
@@ -13039,7 +13107,7 @@ PU__FN pu_status pu__dual_sigma(PU__SIGMA_ARGS)
         pu__dual_invert(e);
     for (pu_int j = 0; s->want_psi && j < m; j++) { /* (R Sigma R')_jj = 1 - (B^-1)_jj */
         double b = (double)e->L[j * (m + 1)];
-        lane[s->psi + p->list[j]] += (pu_real)((1 - b) / (2 * (double)p->now.w[pu__place(p, j)]));
+        lane[s->psi + p->list[j]] += (pu_real)((double)e->times * (1 - b) / (2 * (double)p->now.w[pu__place(p, j)]));
     }
     if (!s->want_Phi)
         return PU_OK;
@@ -13049,10 +13117,10 @@ PU__FN pu_status pu__dual_sigma(PU__SIGMA_ARGS)
     lane += s->Phi;
     if (pu__phi_matrix(p)) {
         for (pu_int j = 0; j < m; j++)
-            pu__axpy(p->D, p->now.w_root[pu__place(p, j)], pu__col(e->V, j), lane + p->list[j] * p->D);
+            pu__axpy(p->D, e->times * p->now.w_root[pu__place(p, j)], pu__col(e->V, j), lane + p->list[j] * p->D);
         return PU_OK;
     }
-    pu__set_weights(e, p->kmax, 1);
+    pu__set_weights(e, p->kmax, e->times);
     for (pu_int first = 0; first < m; first += k) {
         k = pu__min(p->kmax, m - first);
         pu__unit_rows(p, first, k);
@@ -13158,13 +13226,14 @@ PU__FN pu_status pu__band_terms(PU__SIGMA_ARGS)
     const pu__slots *s = &p->slots;
     const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
     pu_int wide = e->width + 1;
-    if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5, lane))
+    double times = (double)e->times;
+    if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5 * times, lane))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.band_grad");
     if (!s->want_Phi && !s->want_psi)
         return PU_OK;
     for (pu_int i = 0; i < p->observed; i++) {
         pu_int at = 0, row = p->list[i], count = pu__phi_row(e, row, &at);
-        double psi = (double)p->model->psi[row], square = 0;
+        double psi = (double)p->model->psi[row] * times, square = 0;
         for (pu_int j = 0; j < count; j++) {
             double z = 0; /* (Z phi_m)_j */
             for (pu_int l = 0; l < count; l++)
@@ -13172,7 +13241,7 @@ PU__FN pu_status pu__band_terms(PU__SIGMA_ARGS)
             square += z * (double)e->row[j];
             e->column[j] = z * psi;
         }
-        lane[s->psi + row] += (pu_real)(square / 2);
+        lane[s->psi + row] += (pu_real)(times * square / 2);
         if (s->want_Phi && Phi->row_grad(Phi, row, e->column, lane + s->Phi))
             return pu__note_failure(p, PU_E_OPERATOR, "Phi.row_grad");
     }
@@ -14304,18 +14373,19 @@ PU__FN pu_status pu__band_spread(PU__SPREAD_ARGS)
 typedef struct {
     pu_status (*prepare)(PU__PREPARE_ARGS);
     pu_status (*solve)(PU__COLUMNS_ARGS); /* x = A^-1 u */
-    pu_status (*sigma)(PU__SIGMA_ARGS);   /* lane += gradient of 1/2 tr(A Sigma) */
+    pu_status (*sigma)(PU__SIGMA_ARGS);   /* lane += e->times the gradient of 1/2 tr(A Sigma) */
     pu_status (*spread)(PU__SPREAD_ARGS);
+    int shares; /* prepare asks for the observed rows alone, not for y: data of one pattern share a factor */
 } pu__engine_functions;
 
 /* In the order of pu_engine; default, iterative and auto have none. */
 static const pu__engine_functions pu__engines[PU_ENGINES] = {
     PU__ZERO,
     PU__ZERO,
-    {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread},
-    {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread},
-    {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread},
-    {pu__kalman_prepare, pu__banded_solve, pu__band_terms, pu__band_spread}};
+    {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread, 1},
+    {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread, 1},
+    {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread, 1},
+    {pu__kalman_prepare, pu__banded_solve, pu__band_terms, pu__band_spread, 0}};
 
 static const char pu__no_precision[] = "Gamma (a structural model has no precision: take PU_KALMAN, or leave the engine open)";
 
@@ -14390,6 +14460,8 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
    threads are decided), pu__job_layout (its memory, in one piece) and pu__job_run (>>sums).
 
      item    a block of columns of a datum, solved together; a direct engine takes all columns of its datum as one
+     pattern the rows that a datum has observed, on which alone A depends. Direct engines factor A once for the data of a
+             pattern, or for a part of them in each of some lanes; these lie side by side in the order of the job
      lane    a fixed part of the items, with a gradient vector of its own; lanes are added up in order, so that the bits do
              not depend on the number of threads
      worker  the scratch of a thread, which serves one lane after the other
@@ -14405,7 +14477,9 @@ typedef struct {
     pu_real *bbar;    /* D for each datum */
     pu_real *diag;    /* D: diag(A) */
     pu_real *weight;  /* kmax: of the columns of a block */
+    pu_int *member;   /* group: the data at hand */
     pu_int loaded;    /* datum whose observations are in post; -1 none */
+    int kept;         /* diag(A) and, where it is formed, A are those of the observed rows in post */
     /* log det quadrature, for the data of two batches (pu__ring_at): s, the centre of the spectrum; log det M of PCG */
     double *centre, *logdet_M;
 } pu__worker;
@@ -14428,7 +14502,13 @@ typedef struct {
     double energy, low, high;
 } pu__staged_column;
 
-enum { PU__COUNTS = 128 };
+enum { PU__PATTERNS = 128 };
+
+/* A pattern, and how many data have it as far as it was seen. */
+typedef struct {
+    uint32_t hash;
+    int32_t count;
+} pu__pattern;
 
 /* A call: what is asked, what was decided before work starts, its memory. Holds pointers into itself: not to be
    copied. To the lanes it is const: they write to arrays that it points at, each to its own part. */
@@ -14464,12 +14544,16 @@ typedef struct {
     pu_int reserved[PU_ENGINES]; /* served, or nonzero: PU_ENGINE_AUTO may have to fall back on it, and has memory for it */
     double ns;                   /* predicted time */
     int form;                    /* for some data of the iterative engine A is made a matrix */
-    pu_int counts[PU__COUNTS];   /* observed rows of the first data: before there is memory, without a second look at them */
+    /* A pattern's place is that of its hash; one that was seen once gives way. A hint: loading compares rows. */
+    pu__pattern patterns[PU__PATTERNS];
+    int sharing;                      /* some pattern has several data */
+    double distinct[PU_ENGINES];      /* patterns per engine */
 
     /* Parts. */
     int ragged; /* data differ in their cost: lanes take them by cost, not in order */
     int lanes, threads;
     pu_int kmax;          /* columns that there is room for */
+    pu_int group;         /* direct engines: data of a pattern that are solved together */
     pu_int block, blocks; /* iterative engine: columns at a time; blocks of columns per datum */
     pu__slots slots;      /* the gradient vector of a lane */
     int by_rows;          /* Phi's gradient is added up row by row: most batches touch few of them in any one lane */
@@ -14509,7 +14593,8 @@ typedef struct {
     double gamma_rounding;         /* relative rounding error of Gamma^-1, as far as it is known */
     double states_rounding;        /* and of Gamma itself, where its parameters are covariances, which were inverted */
     pu_int *observed;              /* N */
-    int *lane_of;                  /* N, ragged data: the lane that each goes to */
+    pu_int *order;                 /* N, where data share: the data pattern by pattern; NULL: as they come */
+    int *lane_of;                  /* N, ragged data: the lane that each goes to, in this order */
     unsigned char *served_by;      /* N: engines */
     pu_report *lane_report;
     pu_gradient_result stage; /* staged copies of the arrays that were asked for */
@@ -14615,9 +14700,47 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     }
 }
 
-/* The engine for a datum with that many observed rows: as asked, or the cheapest of those that apply. Asked again
-   wherever it is needed, since it depends on sizes alone. */
-PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
+/* Predicted nanoseconds for the mean of a datum alone, the factor being there: products with Phi, vectors, the band. */
+PU__FN double pu__mean_cost(const pu__job *job, pu_engine engine, pu_int observed)
+{
+    double m = (double)(job->restricted ? observed : job->M);
+    double D = (double)job->D;
+    double phi = pu__flops(job->Phi) * m / (double)job->M;
+    double solve = D * (10 + 0.2 * D);
+    if (engine == PU_DUAL)
+        solve = m * (0.25 * m + 0.1 * D);
+    if (engine == PU_BANDED)
+        solve = D * (5 + 2 * (double)job->width);
+    return 300 + solve + 10 * D + 12 * m + PU__NS * (pu__flops(job->Gamma) + (3 + 2 * job->any_grad) * phi);
+}
+
+/* Predicted nanoseconds per datum where so many have its pattern. */
+PU__FN double pu__shared_cost(const pu__job *job, pu_engine engine, pu_int observed, pu_int times)
+{
+    double alone = pu__cost(job, engine, observed), mean = pu__mean_cost(job, engine, observed);
+    double shared = alone / (double)times + mean;
+    return times < 2 || !pu__engines[engine].shares || alone < shared ? alone : shared;
+}
+
+/* The place of a datum's pattern where several have it, else PU__PATTERNS. */
+PU__FN pu_int pu__pattern_of(const pu__job *job, pu_int n)
+{
+    const pu__pattern *one;
+    uint64_t hash = 0;
+    if (!job->sharing)
+        return PU__PATTERNS;
+    if (job->data->kind != PU_DATA_FULL)
+        (void)pu__read_datum(job->data, n, &hash, NULL);
+    one = job->patterns + (hash >> 32) % PU__PATTERNS;
+    return one->count > 1 && one->hash == (uint32_t)hash ? one - job->patterns : (pu_int)PU__PATTERNS;
+}
+
+/* How many data have the pattern at that place. */
+PU__FN pu_int pu__times(const pu__job *job, pu_int place) { return place < PU__PATTERNS ? job->patterns[place].count : 1; }
+
+/* The engine for a datum with that many observed rows, whose pattern so many data have: as asked, or the cheapest of those
+   that apply. Asked again wherever it is needed, since it depends on sizes alone. */
+PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed, pu_int times)
 {
     pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
     if (job->engine != PU_ENGINE_AUTO)
@@ -14628,7 +14751,8 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
         /* with D observations or more the dual matrix has an eigenvalue 1 for each beyond D, however large the others */
         if (e == PU_DUAL && observed >= job->D)
             continue;
-        if ((job->can >> e & 1) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed))
+        if ((job->can >> e & 1) &&
+            pu__shared_cost(job, (pu_engine)e, observed, times) < pu__shared_cost(job, best, observed, times))
             best = (pu_engine)e;
     }
     return best;
@@ -14661,32 +14785,58 @@ PU__FN void pu__reserve(pu__job *job)
     }
 }
 
-/* Reads the data once: checks every observation, and finds who serves whom. */
+/* Counts the pattern of a datum. */
+PU__FN void pu__pattern_add(pu__job *job, uint64_t hash)
+{
+    pu__pattern *one = job->patterns + (hash >> 32) % PU__PATTERNS;
+    int same = one->count > 0 && one->hash == (uint32_t)hash;
+    if (!same && one->count > 1)
+        return;
+    one->hash = (uint32_t)hash;
+    one->count = same ? one->count + (one->count < INT32_MAX) : 1;
+    job->sharing |= same;
+}
+
+/* Finds who serves a datum with that many observed rows, whose pattern so many have. */
+PU__FN void pu__assign_one(pu__job *job, pu_int count, pu_int times)
+{
+    pu_engine engine = pu__engine_for(job, count, times);
+    job->served[engine]++;
+    job->distinct[engine] += 1 / (double)times;
+    job->rows_sum[engine] += (double)count;
+    job->most[engine] = pu__most(job->most[engine], count);
+    /* the dual engine stands in where it is better than dense */
+    if (job->engine == PU_ENGINE_AUTO && count < job->D && job->D <= PU__STAND_IN)
+        job->most[PU_DUAL] = pu__most(job->most[PU_DUAL], count);
+    /* Kalman has no price of its own; the order of magnitude is the band's */
+    job->ns += pu__shared_cost(job, engine == PU_KALMAN && job->Gamma->form != PU_FORM_CHAIN ? PU_BANDED : engine, count, times);
+}
+
+/* Reads the data once: checks every observation, and finds who serves whom. Once more where data share patterns, since how
+   many do is known in the end. */
 PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
 {
+    pu_int before = 0;
     job->width = pu__most(job->Gamma->band, job->Phi->band);
     job->restricted = pu__can_restrict(job->Phi);
     for (int e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
         if (!pu__missing(job, (pu_engine)e))
             job->can |= 1 << e;
     for (pu_int n = 0; n < job->N; n++) {
-        pu_int count = pu__check_datum(job->data, n, report);
-        pu_engine engine;
+        uint64_t hash;
+        pu_int count = pu__read_datum(job->data, n, &hash, report);
         if (count < 0)
             return report->status;
-        if (n < PU__COUNTS)
-            job->counts[n] = count;
-        engine = pu__engine_for(job, count);
-        job->served[engine]++;
-        job->rows_sum[engine] += (double)count;
-        job->most[engine] = pu__most(job->most[engine], count);
-        /* the dual engine stands in where it is better than dense */
-        if (job->engine == PU_ENGINE_AUTO && count < job->D && job->D <= PU__STAND_IN)
-            job->most[PU_DUAL] = pu__most(job->most[PU_DUAL], count);
-        /* Kalman has no price of its own; the order of magnitude is the band's */
-        job->ns += pu__cost(job, engine == PU_KALMAN && job->Gamma->form != PU_FORM_CHAIN ? PU_BANDED : engine, count);
-        job->ragged |= count != job->counts[0];
+        if (!job->device)
+            pu__pattern_add(job, job->data->kind == PU_DATA_FULL ? 0 : hash);
+        job->ragged |= n > 0 && count != before;
+        before = count;
     }
+    for (pu_int n = 0; n < job->N; n++)
+        pu__assign_one(job, pu__count_observed(job->data, n), pu__times(job, pu__pattern_of(job, n)));
+    job->sharing = 0;
+    for (int e = PU_DENSE; e < PU_ENGINE_AUTO; e++)
+        job->sharing |= pu__engines[e].shares && job->distinct[e] + 0.5 < (double)job->served[e];
     pu__reserve(job);
     return PU_OK;
 }
@@ -14706,6 +14856,7 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
     const char *separator = "";
     for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
         pu_int served = job->served[e];
+        pu_int patterns = pu__most((pu_int)(job->distinct[e] + 0.5), 1);
         report->served[e] = served;
         if (!served)
             continue;
@@ -14714,6 +14865,10 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         pu__put_number(&t, " of ", job->N);
         pu__put(&t, " data by ");
         pu__put(&t, pu_engine_text((pu_engine)e));
+        if (patterns < served && pu__engines[e].shares) {
+            pu__put_number(&t, " in ", patterns);
+            pu__put(&t, patterns == 1 ? " pattern" : " patterns");
+        }
         if (pu__is_far(job->o->backend))
             pu__put(&t, job->device ? ", on the device" : ", on the host");
         if (!chosen) {
@@ -14727,13 +14882,13 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
             pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
-            double cost = pu__cost(job, (pu_engine)other, rows);
+            double cost = pu__shared_cost(job, (pu_engine)other, rows, served / patterns);
             if (!(job->can >> other & 1))
                 continue;
             pu__put(&t, " ");
             pu__put(&t, pu_engine_text((pu_engine)other));
             pu__put_number(&t, " ", (pu_int)(cost / 1000));
-            if (other == PU_DUAL && job->most[e] >= job->D && cost < pu__cost(job, (pu_engine)e, rows))
+            if (other == PU_DUAL && job->most[e] >= job->D && cost < pu__shared_cost(job, (pu_engine)e, rows, served / patterns))
                 pu__put(&t, ", not from D observed entries on: rounding");
         }
         pu__put(&t, ")");
@@ -14751,7 +14906,7 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
 {
     const pu_int *served = job->served;
     pu_int D = job->D;
-    pu_int kmax = job->kmax;
+    pu_int kmax = pu__most(job->kmax, job->group);
     pu_int batch = job->batch;
     pu__posterior *p = &w->post;
     pu__direct *e = &w->direct;
@@ -14765,7 +14920,9 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     p->slots = job->device_slots;
     p->kmax = kmax;
     p->wide = batch;
+    p->group = job->group;
     pu__posterior_layout(p, arena, job->form);
+    p->kmax = job->kmax;
     p->system.n = D;
     /* a device reads the outcome of a batch when the next one is loaded: it has two preconditioners for each datum */
     pu__run_layout(&w->run, arena, &p->system, job->B, &job->plan, kmax, (job->device ? 2 : 1) * batch,
@@ -14773,9 +14930,10 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     p->m = w->run.m;
     p->minv = w->run.minv;
     w->eps = pu__far_cols(arena, pu__most(pu__noise(job->Gamma), job->M), kmax);
-    w->bbar = pu__far_reals(arena, D, batch);
+    w->bbar = pu__far_reals(arena, D, pu__most(batch, job->group));
     w->diag = pu__reals(arena, D, 1);
     w->weight = pu__reals(arena, kmax, 1);
+    w->member = pu__indices(arena, job->group);
     w->centre = pu__doubles(arena, 2 * batch, 1);
     w->logdet_M = pu__doubles(arena, 2 * batch, 1);
     e->post = p;
@@ -14832,8 +14990,11 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     job->c = pu__doubles(arena, N, 1);
     job->logdet = pu__doubles(arena, N, 1);
     job->observed = pu__indices(arena, N);
-    if (job->ragged)
+    /* room for both wherever data might share: a part of them then never needs more than all */
+    if (job->ragged || job->served[PU_ITERATIVE] < N)
         job->lane_of = (int *)pu__take(arena, N, 1, sizeof(int));
+    if (job->served[PU_ITERATIVE] < N)
+        job->order = pu__indices(arena, N);
     job->served_by = (unsigned char *)pu__take(arena, N, 1, 1);
     if (out->x)
         job->stage.x = pu__reals(arena, all, D);
@@ -15074,8 +15235,60 @@ PU__FN void pu__job_parts(pu__job *job)
     }
     job->blocks = served[PU_ITERATIVE] ? pu__ceil_div(cols, job->block) : 1;
     pu__job_lanes(job, N * job->blocks, job->ns);
-    if (N < job->lanes)
+    job->group = pu__most(job->kmax, 1);
+    /* tapes of the iterative engine are as wide; other backends may have data side by side in their own way */
+    if (job->B != pu_backend_cpu())
+        job->group = 1;
+    else if (!served[PU_ITERATIVE])
+        job->group = pu__columns_fit(PU__WIDE_CACHE, pu__most(job->D, job->M), 64, 1);
+    job->group = pu__min(job->group, N);
+    if (N < job->lanes) {
         job->ragged = 0; /* shared out by columns */
+        job->sharing = 0;
+    }
+    job->ragged |= job->sharing;
+}
+
+/* ---- patterns ---- */
+
+/* Where place i of the order is in the data. */
+PU__FN pu_int pu__ordered(const pu__job *job, pu_int i) { return job->order ? job->order[i] : i; }
+
+/* Data of one pattern side by side, in their order; those that share with nobody come last. */
+PU__FN void pu__put_in_order(const pu__job *job)
+{
+    pu_int next[PU__PATTERNS + 1] = {0};
+    for (pu_int n = 0; n < job->N; n++) {
+        pu_int place = pu__pattern_of(job, n);
+        job->lane_of[n] = (int)place; /* for now */
+        if (place < PU__PATTERNS)
+            next[place + 1]++;
+    }
+    for (int i = 0; i < PU__PATTERNS; i++)
+        next[i + 1] += next[i];
+    for (pu_int n = 0; n < job->N; n++)
+        job->order[next[job->lane_of[n]]++] = n;
+}
+
+/* What the data of one pattern, `count` of them from place i of the order on, cost as one or several units of equal size, each
+   of which a lane takes as a whole: as many as lanes, but no more than make their factors outweigh their means. The first
+   datum of a unit has its cost, the others -1. */
+PU__FN void pu__units(const pu__job *job, pu_int i, pu_int count, double *cost)
+{
+    pu_int n = pu__ordered(job, i);
+    pu_int observed = pu__count_observed(job->data, n);
+    pu_engine engine = pu__engine_for(job, observed, pu__times(job, pu__pattern_of(job, n)));
+    double alone = pu__cost(job, engine, observed), mean = alone;
+    pu_int units = count;
+    if (count > 1 && pu__engines[engine].shares) {
+        mean = pu__mean_cost(job, engine, observed);
+        units = (pu_int)((double)count * mean / alone);
+        units = pu__most(1, pu__min(units, pu__min(count, job->lanes)));
+    }
+    for (pu_int j = 0; j < count; j++) {
+        int first = j == 0 || j * units / count != (j - 1) * units / count;
+        cost[i + j] = first ? alone + mean * (double)(count / units - 1) : -1;
+    }
 }
 
 /* ---- a device ---- */
@@ -15344,8 +15557,9 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     pu__logs logs = {0, 1};
     double sum;
     if (known && (pcg || job->want_nll || job->o->rao_blackwell || job->want_variance)) {
-        pu__zeros(w->diag, D);
-        if (pu__posterior_diag(&w->post, w->diag))
+        if (!w->kept)
+            pu__zeros(w->diag, D);
+        if (!w->kept && pu__posterior_diag(&w->post, w->diag))
             return pu__operator_failed(report, w->post.failed, n);
         pu__logs_array(&logs, D, w->diag);
     }
@@ -15374,15 +15588,18 @@ PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int fi
 {
     pu__posterior *p = &w->post;
     int form = 0;
+    pu_int times = pu__times(job, pu__pattern_of(job, n));
     double c;
     if (w->loaded == n)
         return PU_OK;
+    w->kept = w->kept && w->loaded >= 0 && pu__posterior_same(p, job->data, n);
     w->loaded = -1;
     p->failed = NULL;
     *p->now.id = pu__datum_id(job->data, n);
-    w->engine = pu__engine_for(job, pu__posterior_load(p, job->data, n, &c));
+    w->engine = pu__engine_for(job, pu__posterior_load(p, job->data, n, &c), times);
     if (pu__diffuse(job->Gamma) && pu__identified(p, w->diag, n, report))
         return report->status;
+    w->kept = w->kept && !pu__diffuse(job->Gamma); /* whose scratch w->diag was */
     if (first == 0) {
         job->observed[n] = p->observed;
         job->c[n] = c;
@@ -15392,13 +15609,14 @@ PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int fi
         if (job->form)
             (void)pu__products_cost(job, p->observed, &form);
         if (form) {
-            if (pu__posterior_dense(p, w->run.x, w->run.q, p->A))
+            if (!w->kept && pu__posterior_dense(p, w->run.x, w->run.q, p->A))
                 return PU_E_OPERATOR;
             pu__posterior_set_kind(p, &pu__kind_formed);
         }
         if (pu__load_diagonal(job, w, n, 0, report))
             return report->status;
     }
+    w->kept = w->engine == PU_ITERATIVE;
     w->loaded = n;
     return PU_OK;
 }
@@ -15488,8 +15706,8 @@ PU__FN pu_status pu__draw_probes(const pu__job *job, pu__worker *w, pu_block del
 PU__FN pu_status pu__rhs(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k)
 {
     pu_block u = w->run.u;
-    /* column 0 of the first block is b */
-    pu_int skip = first == 0 && !job->device;
+    /* column 0 of the first block is b; of several data on the host it is all there is */
+    pu_int skip = first == 0 && !job->device ? w->post.count : 0;
     const pu_real *gamma_nu = job->device ? job->device_nu : job->gamma_nu;
     pu_status status = PU_OK;
     if (job->o->delta)
@@ -15528,13 +15746,18 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
            when there is no Phi bbar. Multiplied out it would cancel where the noise is small */
         if (pu__psi_skips(p)) {
             pu_term both[] = {pu__term(sum), pu__term_full(pu__rows(e, p->n_rows), 1, NULL, p->now.mask)};
-            pu_block rest = pu__rows(p->t1.at, p->M);
-            B->combine(B->user, p->n_rows, 1, rest, 2, both);
-            B->combine(B->user, p->n_rows, 1, sum, 0, NULL);
+            pu_block rest = pu__rows(p->t1.at, p->n_rows);
+            B->combine(B->user, p->n_rows, count, rest, 2, both);
+            B->combine(B->user, p->n_rows, count, sum, 0, NULL);
             e = rest.at;
         }
-        B->row_terms(B->user, p->n_rows, count, sum, p->now.w, p->now.mask, e, p->psi, p->M, p->rows,
-                     job->etas > 1 ? job->eta_grad + w->loaded * p->M : lane + s->eta, lane + s->psi);
+        for (pu_int j = 0, some = job->etas > 1 ? 1 : count; j < count; j += some, e += p->n_rows) {
+            pu_real *eta = lane + s->eta;
+            if (job->etas > 1) /* one for each datum */
+                eta = job->eta_grad + (count > 1 ? w->member[j] : w->loaded) * p->M;
+            B->row_terms(B->user, p->n_rows, some, pu__from(sum, j), p->now.w, p->now.mask, e, p->psi, p->M, p->rows, eta,
+                         lane + s->psi);
+        }
     }
     if (!s->want_Phi || p->joint)
         return PU_OK;
@@ -15776,13 +15999,13 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__worker *w, pu_int fi
     int iterative = w->engine == PU_ITERATIVE;
     int network = job->network && iterative;
     pu_status status;
-    p->column = first;
+    p->column = p->count > 1 && !job->device ? -1 : first; /* several data on the host: no probes */
     p->joint = first == 0 && !network;
     p->joint_at = g->x.at;
     p->centred = NULL;
     if (p->joint && job->centred) {
-        pu_term terms[] = {pu__term(g->x), pu__term_scaled(pu__rows(job->model->nu, job->D), -1)};
-        B->combine(B->user, job->D, 1, pu__rows(w->bbar, job->D), 2, terms);
+        pu_term terms[] = {pu__term(g->x), pu__term_scaled(pu__rows(job->model->nu, 0), -1)};
+        B->combine(B->user, job->D, p->count, pu__rows(w->bbar, job->D), 2, terms);
         p->centred = w->bbar;
     }
     pu__set_scalars(g, g->s.scale, w->weight, PU_R(0.5));
@@ -15906,14 +16129,16 @@ PU__FN pu__staged_column *pu__direct_record(const pu__job *job, pu_int n, pu_int
     return c;
 }
 
-/* Columns first .. first+k-1 of datum n: solved, their residuals measured, recorded and staged. */
-PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k)
+/* Columns first .. first+k-1 of the datum at hand, or the means of k data: solved, their residuals measured, recorded and
+   staged. */
+PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
 {
+    int several = w->post.count > 1;
     pu__run *g = &w->run;
     const pu_gradient_result *stage = &job->stage;
     pu_int D = job->D;
     pu__run_set(g, job->plan.solver, k);
-    if (pu__rhs(job, w, n, first, k) || pu__engines[w->engine].solve(&w->direct, first, k))
+    if (pu__rhs(job, w, *w->member, first, k) || pu__engines[w->engine].solve(&w->direct, first, k))
         return PU_E_OPERATOR;
     /* there is no recurrence: what counts is the true residual, u - A x */
     pu__combine(g, g->r, 0, NULL);
@@ -15921,12 +16146,13 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n,
         return PU_E_OPERATOR;
     pu__read_dots(g);
     for (pu_int j = 0; j < k; j++) {
-        pu_int at = n * job->cols + first + j;
+        pu_int n = w->member[several ? j : 0];
+        pu_int at = n * job->cols + (several ? 0 : first + j);
         const pu_real *x = pu__col(g->x, j);
         pu__staged_column *c = pu__direct_record(job, n, at);
         double rhs = sqrt(g->uu[j]);
         double residual = sqrt(g->tt[j]);
-        w->weight[j] = first + j == 0 ? 1 : 1 / (pu_real)job->K;
+        w->weight[j] = several || first + j == 0 ? 1 : 1 / (pu_real)job->K;
         c->record.rhs = rhs;
         c->record.residual = residual;
         c->record.true_residual = residual;
@@ -16118,25 +16344,58 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
     return pu__gradient_sizes(job, w, v, c);
 }
 
-/* Factor, mean and value of datum n by w->engine, and what rounding leaves of them. *k: columns solved. */
-PU__FN pu_status pu__direct_begin(const pu__job *job, pu__worker *w, pu_int n, pu_int k, pu_report *report)
+/* Factor of A by w->engine, for datum n and those of its pattern. */
+PU__FN pu_status pu__direct_factor(const pu__job *job, pu__worker *w, pu_int n, pu_report *report)
 {
     pu__direct *e = &w->direct;
-    pu__staged_column *mean = job->columns + n * job->cols;
-    pu__value value;
+    e->times = 1;
     e->gamma_logdet = job->gamma_logdet;
     e->gamma_diag = job->gamma_diag;
     e->given = w->engine == PU_DUAL ? (double)PU__EPS * job->gamma_kappa : 0;
     if (pu__engines[w->engine].prepare(e, n, report))
         return report->status;
-    job->logdet[n] = e->logdet;
-    job->served_by[n] = (unsigned char)w->engine;
-    if (pu__probe_factor(job, w) || pu__direct_columns(job, w, n, 0, k) ||
-        pu__posterior_value(&w->post, w->run.x, w->bbar, w->run.q.at, &value) ||
-        pu__direct_rounding(job, w, &value, mean))
+    return pu__probe_factor(job, w);
+}
+
+/* Means and values of the data at hand, and what rounding leaves of them; k columns are solved. */
+PU__FN pu_status pu__direct_means(const pu__job *job, pu__worker *w, pu_int k)
+{
+    pu__posterior *p = &w->post;
+    pu_block x = w->run.x, residual = w->run.xbar, t = p->t0;
+    pu_real *e = p->now.e;
+    pu_status status = PU_OK;
+    for (pu_int j = 0; j < p->count; j++) {
+        job->logdet[w->member[j]] = w->direct.logdet;
+        job->served_by[w->member[j]] = (unsigned char)w->engine;
+    }
+    if (pu__direct_columns(job, w, 0, k) || (p->count > 1 && p->left != PU__LEFT_ROWS && pu__phi_apply(p, k, x, t)))
         return PU_E_OPERATOR;
-    mean->value = value.value;
-    return PU_OK;
+    for (pu_int j = 0; j < p->count && !status; j++) {
+        pu__staged_column *mean = job->columns + w->member[j] * job->cols;
+        pu__value value;
+        if (p->count > 1)
+            p->left = PU__LEFT_ROWS;
+        w->run.x = pu__from(x, j);
+        w->run.xbar = pu__from(residual, j);
+        p->t0 = pu__from(t, j);
+        p->now.e = e + j * p->n_rows;
+        status = pu__posterior_value(p, w->run.x, w->bbar, w->run.q.at, &value);
+        if (!status)
+            status = pu__direct_rounding(job, w, &value, mean);
+        mean->value = value.value;
+    }
+    w->run.x = x;
+    w->run.xbar = residual;
+    p->t0 = t;
+    p->now.e = e;
+    return status;
+}
+
+/* Factor, mean and value of datum n by w->engine, and what rounding leaves of them. k columns are solved. */
+PU__FN pu_status pu__direct_begin(const pu__job *job, pu__worker *w, pu_int n, pu_int k, pu_report *report)
+{
+    pu_status status = pu__direct_factor(job, w, n, report);
+    return status ? status : pu__direct_means(job, w, k);
 }
 
 /* The same by whichever engine does it best, where the caller leaves the choice and the cheapest one fails or loses too
@@ -16181,53 +16440,43 @@ PU__FN double pu__probe_rounding(const pu__job *job, pu_block x, pu_int k)
     return (double)PU__EPS * sqrt(most);
 }
 
-/* Datum n by a direct engine: columns solved, the value of the likelihood at the mean and, where Sigma itself is
-   known, the gradient of its term. The probes' terms count only where Sigma is not used. */
-PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
+/* How many columns of a datum are solved: with Sigma the probes only for who asks for them. */
+PU__FN pu_int pu__direct_solved(const pu__job *job)
 {
-    const pu__engine_functions *engine;
+    return job->exact && !job->stage.x && !job->stage.residual ? 1 : job->cols;
+}
+
+/* Gradients of the data at hand, whose means are solved, and their other columns. The probes' terms count only where Sigma
+   is not used. */
+PU__FN pu_status pu__direct_terms(const pu__job *job, pu__worker *w, pu_real *lane)
+{
     const pu_gradient_result *stage = &job->stage;
-    pu__direct *e = &w->direct;
     pu__run *g = &w->run;
-    int exact = job->exact;
-    pu_int at = n * job->cols;
-    pu__staged_column *mean = job->columns + at;
-    pu_int steps = job->cols * job->asked_steps;
-    /* with Sigma the probes are solved only for who asks for them */
-    pu_int solved = exact && !stage->x && !stage->residual ? 1 : job->cols;
-    pu_int k = pu__min(job->kmax, solved);
-    pu_status status = pu__direct_best(job, w, n, k, solved > 1, report);
-    if (status)
-        return status;
-    engine = &pu__engines[w->engine];
+    pu_int count = w->post.count;
+    pu_int solved = pu__direct_solved(job), steps = job->cols * job->asked_steps, k;
     for (pu_int first = 0; first < solved; first += k) {
         k = pu__min(job->kmax, solved - first);
-        if (first > 0 && pu__direct_columns(job, w, n, first, k))
+        if (first > 0 && pu__direct_columns(job, w, first, k))
             return PU_E_OPERATOR;
-        if (!exact && w->engine == PU_DUAL)
-            mean->rounding.relative = pu__max(mean->rounding.relative, pu__probe_rounding(job, g->x, g->k));
-        /* with Sigma the mean's gradient alone */
-        if (exact)
-            g->k = 1;
-        if (job->any_grad && (first == 0 || !exact) && pu__block_gradient(job, w, first, NULL, lane))
+        if (!job->exact && w->engine == PU_DUAL) {
+            double *lost = &job->columns[*w->member * job->cols].rounding.relative;
+            *lost = pu__max(*lost, pu__probe_rounding(job, g->x, g->k));
+        }
+        /* with Sigma the means' gradient alone */
+        if (job->exact)
+            g->k = count;
+        if (job->any_grad && (first == 0 || !job->exact) && pu__block_gradient(job, w, first, NULL, lane))
             return PU_E_OPERATOR;
     }
-    for (pu_int j = solved; j < job->cols; j++)
-        (void)pu__direct_record(job, n, at + j);
-    if (stage->alpha)
-        pu__zeros(stage->alpha + n * steps, steps); /* there were none */
-    if (stage->beta)
-        pu__zeros(stage->beta + n * steps, steps);
-    if (job->variance || job->fit)
-        status = engine->spread(e, job->variance ? job->variance + n * job->D : NULL,
-                                job->fit ? job->fit + n * job->M : NULL);
-    if (status == PU_E_UNSUPPORTED)
-        return pu__fail(report, status, "Phi.row (Kalman: one time step per row)", n, -1);
-    if (status)
-        return status;
-    if (exact && job->any_grad && engine->sigma(e, lane))
-        return PU_E_OPERATOR;
-    mean->rounding.relative = pu__max(mean->rounding.relative, PU__ROUNDINGS * e->eps * e->lost);
+    for (pu_int i = 0; i < count; i++) {
+        pu_int n = w->member[i];
+        for (pu_int j = solved; j < job->cols; j++)
+            (void)pu__direct_record(job, n, n * job->cols + j);
+        if (stage->alpha)
+            pu__zeros(stage->alpha + n * steps, steps); /* there were none */
+        if (stage->beta)
+            pu__zeros(stage->beta + n * steps, steps);
+    }
     return PU_OK;
 }
 
@@ -16282,6 +16531,97 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
     return PU_OK;
 }
 
+/* What data `from` to `to` of the order, whose means are done, have in common: diagonals of Sigma and, where Sigma itself is
+   known, the gradient of its term. The factor is used up. */
+PU__FN pu_status pu__direct_end(const pu__job *job, pu__worker *w, pu_int from, pu_int to, pu_real *lane, pu_report *report)
+{
+    const pu__engine_functions *engine = &pu__engines[w->engine];
+    pu__direct *e = &w->direct;
+    pu_int D = job->D, M = job->M, at = pu__ordered(job, from);
+    pu_real *variance = job->variance ? job->variance + at * D : NULL, *fit = job->fit ? job->fit + at * M : NULL;
+    pu_status status = variance || fit ? engine->spread(e, variance, fit) : PU_OK;
+    if (status == PU_E_UNSUPPORTED)
+        return pu__fail(report, status, "Phi.row (Kalman: one time step per row)", at, -1);
+    e->times = (pu_real)(to - from);
+    if (status || (job->exact && job->any_grad && engine->sigma(e, lane)))
+        return PU_E_OPERATOR;
+    for (pu_int i = from; i < to; i++) {
+        pu_int n = pu__ordered(job, i);
+        double *lost = &job->columns[n * job->cols].rounding.relative;
+        *lost = pu__max(*lost, PU__ROUNDINGS * e->eps * e->lost);
+        if (variance && i > from)
+            pu__copy(job->variance + n * D, variance, D);
+        if (fit && i > from)
+            pu__copy(job->fit + n * M, fit, M);
+    }
+    return PU_OK;
+}
+
+/* The next data by a direct engine that share the factor: `count` of them, from place `at` of the order on. *worst: what
+   rounding leaves of them, at most. */
+PU__FN pu_status pu__direct_several(const pu__job *job, pu__worker *w, pu_int at, pu_int count, double *worst)
+{
+    pu_status status;
+    w->post.count = count;
+    for (pu_int j = 0; j < count; j++) {
+        pu_int n = w->member[j] = pu__ordered(job, at + j);
+        job->c[n] = pu__posterior_join(&w->post, job->data, n, j);
+        job->observed[n] = w->post.observed;
+    }
+    w->loaded = *w->member;
+    *w->post.now.id = pu__datum_id(job->data, w->loaded);
+    status = pu__direct_means(job, w, count > 1 ? count : pu__min(job->kmax, pu__direct_solved(job)));
+    *worst = 0;
+    for (pu_int j = 0; j < count; j++) {
+        double lost = job->columns[w->member[j] * job->cols].rounding.relative;
+        if (!(lost <= *worst))
+            *worst = lost;
+    }
+    return status;
+}
+
+/* Datum number `at` of the order, which is loaded, by a direct engine, and those after it, up to `to`, that have the same
+   observed rows. *to: where it ended. Where the caller leaves the choice of the engine and rounding spoils one of them, it and
+   those solved with it are done one by one, each by the engine that does it best. */
+PU__FN pu_status pu__direct_run(const pu__job *job, pu__worker *w, pu_int at, pu_int *to, pu_real *lane, pu_report *report)
+{
+    pu_int solved = pu__direct_solved(job), most = solved > 1 ? 1 : job->group, from = at, count;
+    int single = *to == at + 1, spoilt = 0, choose = job->engine == PU_ENGINE_AUTO;
+    pu_status status;
+    w->post.count = 1;
+    w->post.cols = 1;
+    *w->member = pu__ordered(job, at);
+    status = single ? pu__direct_best(job, w, *w->member, pu__min(job->kmax, solved), solved > 1, report)
+                    : pu__direct_factor(job, w, *w->member, report);
+    for (; !status && !spoilt && at < *to; at += count) {
+        double worst = 0;
+        count = pu__min(most, *to - at);
+        if (!single)
+            status = pu__direct_several(job, w, at, count, &worst);
+        spoilt = !single && choose && !(worst <= PU__HALF_DIGITS);
+        if (spoilt)
+            break;
+        if (!status)
+            status = pu__direct_terms(job, w, lane);
+    }
+    w->post.count = 1;
+    if (!single)
+        w->loaded = -1;
+    if (!single && choose && at == from && status != PU_E_OPERATOR && (spoilt || status)) {
+        pu__report_clear(report);
+        *to = from + pu__min(most, *to - from);
+        for (status = PU_OK; !status && at < *to; at++) {
+            pu_int end = at + 1;
+            status = pu__load(job, w, pu__ordered(job, at), 0, report);
+            if (!status)
+                status = pu__direct_run(job, w, at, &end, lane, report);
+        }
+        return status;
+    }
+    *to = at;
+    return status ? status : pu__direct_end(job, w, from, at, lane, report);
+}
+
 /* ---- lanes ---- */
 
 /* Ragged data to lanes, so that these cost about the same: the largest first, each to the lane that has least. Largest
@@ -16294,9 +16634,17 @@ PU__FN void pu__share_out(const pu__job *job)
     double *cost = job->c;
     double *load = job->logdet;
     double limit = 0;
+    pu_int count;
+    if (job->order)
+        pu__put_in_order(job);
+    for (pu_int i = 0; i < job->N; i += count) {
+        pu_int place = pu__pattern_of(job, pu__ordered(job, i));
+        for (count = 1; place < PU__PATTERNS && i + count < job->N; count++)
+            if (pu__pattern_of(job, pu__ordered(job, i + count)) != place)
+                break;
+        pu__units(job, i, count, cost);
+    }
     for (pu_int n = 0; n < job->N; n++) {
-        pu_int count = n < PU__COUNTS ? job->counts[n] : pu__count_observed(job->data, n);
-        cost[n] = pu__cost(job, pu__engine_for(job, count), count);
         limit = pu__max(limit, cost[n]);
         job->lane_of[n] = -1;
         load[n] = 0;
@@ -16305,7 +16653,7 @@ PU__FN void pu__share_out(const pu__job *job)
         limit *= 0.70710678118654752440;
         for (pu_int n = 0; n < job->N; n++) {
             int least = 0;
-            if (job->lane_of[n] >= 0 || (cost[n] < limit && pass < PASSES))
+            if (job->lane_of[n] >= 0 || cost[n] < 0 || (cost[n] < limit && pass < PASSES))
                 continue;
             for (int l = 1; l < job->lanes; l++)
                 if (load[l] < load[least])
@@ -16314,13 +16662,18 @@ PU__FN void pu__share_out(const pu__job *job)
             job->lane_of[n] = least;
         }
     }
+    for (pu_int n = 1; n < job->N; n++)
+        if (cost[n] < 0)
+            job->lane_of[n] = job->lane_of[n - 1];
 }
 
-/* The block of datum n that begins with column `first`: loaded, solved, its gradient added up. Data are on a device
-   already. */
-PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int n, pu_int first, int lane, pu_report *report)
+/* The block that begins with column `first` of datum number `at` of the order: loaded, solved, its gradient added up. Data are
+   on a device already. *to: end of the data that were done with it. */
+PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int at, pu_int first, int lane, pu_int *to,
+                              pu_report *report)
 {
     const pu__posterior *p = &w->post;
+    pu_int n = pu__ordered(job, at);
     pu_real *grad = job->grads + lane * job->slots.params;
     pu_int D = job->D;
     pu_status status;
@@ -16338,9 +16691,14 @@ PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int n, pu_in
     }
     if (w->engine == PU_ITERATIVE)
         return pu__iterative_block(job, w, n, first, grad, report);
-    if (first > 0)
+    if (first)
         return PU_OK;
-    return (job->Gamma->form == PU_FORM_CHAIN ? pu__chain_datum : pu__direct_datum)(job, w, n, grad, report);
+    while (job->sharing && pu__engines[w->engine].shares && *to < job->N && job->lane_of[*to] == lane &&
+           pu__posterior_same(p, job->data, pu__ordered(job, *to)))
+        ++*to;
+    if (job->Gamma->form == PU_FORM_CHAIN)
+        return pu__chain_datum(job, w, n, grad, report);
+    return pu__direct_run(job, w, at, to, grad, report);
 }
 
 /* All items of one lane, in order; on a device there is one lane, and an item has the columns of a batch of data. The
@@ -16366,15 +16724,19 @@ PU__FN void pu__lane(const pu__job *job, pu__worker *w, int lane)
         *w->post.ones = 1;
     w->run.products = 0;
     w->loaded = -1;
-    for (pu_int i = from; i < to && !pu__fatal(report->status); i++) {
-        pu_int n = i / job->blocks * job->batch;
+    w->kept = 0;
+    for (pu_int i = from, next; i < to && !pu__fatal(report->status); i = next) {
+        pu_int at = i / job->blocks * job->batch, end = at + 1;
         pu_int first = i % job->blocks * job->block;
         pu_report one;
         pu_status status;
-        if (job->ragged && job->lane_of[n] != lane)
+        next = i + 1;
+        if (job->ragged && job->lane_of[at] != lane)
             continue;
         pu__report_clear(&one);
-        status = pu__blame(w, pu__item_run(job, w, n, first, lane, &one), n, &one);
+        status = pu__blame(w, pu__item_run(job, w, at, first, lane, &end, &one), pu__ordered(job, at), &one);
+        if (end > at + 1)
+            next = end * job->blocks;
         if (!pu__is_worse(status, report->status))
             continue;
         report->status = status;
@@ -16885,6 +17247,8 @@ PU__FN void pu__write_results(const pu__job *job)
    outranks whatever came of it. */
 PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
 {
+    if (!job->sharing || job->data->kind == PU_DATA_FULL)
+        job->order = NULL;
     if (job->ragged)
         pu__share_out(job);
     if (job->etas > 1)
@@ -18816,6 +19180,195 @@ PU__FN int pu__factors_grad_is_finite(const pu_model *model, const pu_gradient_r
     return 1;
 }
 
+/* ---- complete data: their likelihood depends on their mean and covariance alone ---- */
+
+#define PU__MOMENTS_MOST 512 /* the most entries of a datum for which a covariance is formed */
+
+/* Is every entry observed? */
+PU__FN int pu__is_complete(const pu_data *data)
+{
+    pu_int n = 0;
+    while (n < data->n && pu__count_observed(data, n) == data->m)
+        n++;
+    return n == data->n;
+}
+
+/* The entries of datum n of complete data. */
+PU__FN const pu_real *pu__complete_row(const pu_data *data, pu_int n)
+{
+    pu_int at = pu__datum(data, n);
+    return data->y + (data->kind == PU_DATA_LISTS ? data->start[at] : at * pu__data_stride(data));
+}
+
+/* mean (M) and S (M x M), both zero before: of complete data. Sums of `some` data at a time in pu_real (y: some x M,
+   part: M x M), these in double. */
+PU__FN void pu__covariance(const pu_data *data, pu_int some, pu_real *y, pu_real *part, double *mean, double *S)
+{
+    pu_int M = data->m, N = data->n;
+    const pu_real *first = pu__complete_row(data, 0);
+    for (pu_int n = 0; n < N; n++)
+        for (pu_int i = 0; i < M; i++)
+            mean[i] += (double)pu__complete_row(data, n)[i] - (double)first[i];
+    for (pu_int i = 0; i < M; i++)
+        mean[i] = (double)first[i] + mean[i] / (double)N;
+    for (pu_int at = 0; at < N; at += some) {
+        pu_int count = pu__min(some, N - at);
+        for (pu_int n = 0; n < count; n++)
+            for (pu_int i = 0; i < M; i++)
+                y[n * M + i] = (pu_real)((double)pu__complete_row(data, at + n)[i] - mean[i]);
+        pu__zeros(part, M * M);
+        pu__multiply(M, M, count, pu__mat(y, 1, M), pu__mat(y, M, 1), pu__rows(part, M), PU__LOWER, NULL);
+        pu__mirror(M, part, 0);
+        for (pu_int i = 0; i < M * M; i++)
+            S[i] += (double)part[i] / (double)N;
+    }
+}
+
+/* Memory of pu__start_closed. */
+typedef struct {
+    pu_int M, D;
+    pu_real *y, *part;       /* 128 x M, M x M */
+    double *mean, *S;        /* of the data */
+    double *noise, *V, *Z, *T; /* M: variances; M x D: an orthonormal basis, S V, both scaled by the noise; D x D */
+} pu__closed;
+
+/* Lays it out. */
+PU__FN void pu__closed_layout(void *self, pu__arena *arena)
+{
+    pu__closed *c = (pu__closed *)self;
+    c->y = pu__reals(arena, 128, c->M);
+    c->part = pu__reals(arena, c->M, c->M);
+    c->mean = pu__doubles(arena, c->M, 1);
+    c->S = pu__doubles(arena, c->M, c->M);
+    c->noise = pu__doubles(arena, c->M, 1);
+    c->V = pu__doubles(arena, c->M, c->D);
+    c->Z = pu__doubles(arena, c->M, c->D);
+    c->T = pu__doubles(arena, c->D, c->D);
+}
+
+/* Z = C V and T = V'Z - I, with C the covariance in units of the noise: C_ij = S_ij / (noise_i noise_j)^1/2. */
+PU__FN void pu__closed_product(pu__closed *c)
+{
+    pu_int M = c->M, D = c->D;
+    memset(c->Z, 0, (size_t)(M * D) * sizeof *c->Z);
+    memset(c->T, 0, (size_t)(D * D) * sizeof *c->T);
+    for (pu_int i = 0; i < M; i++) {
+        double *z = c->Z + i * D;
+        for (pu_int j = 0; j < M; j++) {
+            double scaled = c->S[i * M + j] / sqrt(c->noise[i] * c->noise[j]);
+            for (pu_int d = 0; d < D; d++)
+                z[d] += scaled * c->V[j * D + d];
+        }
+        for (pu_int d = 0; d < D; d++)
+            for (pu_int f = 0; f < D; f++)
+                c->T[d * D + f] += c->V[i * D + d] * z[f];
+    }
+    for (pu_int d = 0; d < D; d++)
+        c->T[d * D + d] -= 1;
+}
+
+/* V := an orthonormal basis of Z: Gram and Schmidt, column by column, each projected as soon as one is known. */
+PU__FN void pu__closed_basis(pu__closed *c)
+{
+    pu_int M = c->M, D = c->D;
+    for (pu_int d = 0; d < D; d++)
+        for (pu_int f = d; f < D; f++) {
+            double square = 0, dot = 0;
+            for (pu_int i = 0; i < M; i++) {
+                square += c->Z[i * D + d] * c->Z[i * D + d];
+                dot += c->Z[i * D + d] * c->Z[i * D + f];
+            }
+            for (pu_int i = 0; i < M && square > 0; i++) {
+                if (f > d)
+                    c->Z[i * D + f] -= dot / square * c->Z[i * D + d];
+                else
+                    c->V[i * D + d] = c->Z[i * D + d] / sqrt(square);
+            }
+        }
+}
+
+/* The noise that Phi Phi' = noise^1/2 V T V' noise^1/2 leaves of the diagonal of S, one for all where it is tied; at least
+   1e-4 of what is there. Returns by how much it has changed, relatively and at most. */
+PU__FN double pu__closed_noise(pu__closed *c, int tied)
+{
+    pu_int M = c->M, D = c->D;
+    double sum = 0, all = 0, change = 0;
+    for (pu_int i = 0; i < M; i++)
+        all += c->S[i * (M + 1)] / (double)M;
+    for (int pass = !tied; pass < 2; pass++)
+        for (pu_int i = 0; i < M; i++) {
+            double own = pu__positive_or(c->S[i * (M + 1)], all), left = c->S[i * (M + 1)], square = 0;
+            const double *v = c->V + i * D;
+            for (pu_int d = 0; d < D && !(tied && pass); d++)
+                for (pu_int f = 0; f < D; f++)
+                    square += v[d] * c->T[d * D + f] * v[f];
+            left -= c->noise[i] * square;
+            if (tied && !pass) {
+                sum += left / (double)M;
+                continue;
+            }
+            left = tied ? pu__max(sum, 1e-4 * all) : pu__max(left, 1e-4 * own);
+            change = pu__max(change, fabs(left / c->noise[i] - 1));
+            c->noise[i] = left;
+        }
+    return change;
+}
+
+/* The start for complete data: the maximum of the likelihood itself, as far as steps that alternate lead there. Given the noise the best
+   Phi spans the D leading eigenvectors of the covariance in units of the noise, for which a step of subspace iteration is
+   taken; given Phi the noise is what is left (probabilistic PCA: both in closed form, Tipping and Bishop 1999). Returns 0
+   where there is no such start: theta is as it was. */
+PU__FN int pu__start_closed(PU__START_ARGS)
+{
+    const pu__parted *s = pu__parted_of(model);
+    pu__closed c = PU__ZERO;
+    pu_workspace ws = PU__ZERO;
+    pu_int M = s->M, D = s->D, steps = (pu_int)(3e8 / (double)M / (double)M / (double)D);
+    pu_report ignored;
+    pu__call call;
+    double unused = 0;
+    int done = 0;
+    if (model->memory.fixed || D >= M || M > PU__MOMENTS_MOST || data->n <= D + 1 || !pu__is_complete(data))
+        return 0;
+    c.M = M;
+    c.D = D;
+    ws.allocator = model->memory.allocator;
+    (void)pu__begin(&call, &ws, &ignored);
+    if (pu__allocate(&call, pu__closed_layout, &c))
+        return 0;
+    memset(ws.block, 0, pu__arena_bytes(&call.arena));
+    pu__covariance(data, 128, c.y, c.part, c.mean, c.S);
+    /* the noise of the other start, and a random basis */
+    for (pu_int i = 0; i < M; i++) {
+        c.noise[i] = exp(-(double)theta[s->psi + (s->tied_psi ? 0 : i)]);
+        for (pu_int d = 0; d < D; d++)
+            c.Z[i * D + d] = (double)theta[i * D + d];
+    }
+    pu__closed_basis(&c);
+    for (pu_int step = 0; step < pu__most(20, pu__min(steps, 500)) && !done; step++) {
+        pu__closed_product(&c);
+        if (step % 8 == 7)
+            done = pu__closed_noise(&c, s->tied_psi) < 1e-10;
+        pu__closed_basis(&c);
+    }
+    pu__closed_product(&c);
+    /* Phi = noise^1/2 V L, L L' = T */
+    done = pu__cholesky_double(D, c.T, &unused) < 0;
+    for (pu_int i = 0; done && i < M; i++) {
+        for (pu_int d = 0; d < D; d++) {
+            double sum = 0;
+            for (pu_int f = d; f < D; f++)
+                sum += c.V[i * D + f] * c.T[f * D + d];
+            theta[i * D + d] = (pu_real)(sqrt(c.noise[i]) * sum);
+        }
+        theta[s->eta + i] = (pu_real)c.mean[i];
+        if (i == 0 || !s->tied_psi)
+            theta[s->psi + i] = (pu_real)-log(c.noise[i]);
+    }
+    pu_workspace_free(&ws);
+    return done;
+}
+
 /* model.start of factors. eta = the mean of each row of Phi's observations, or of all values where a row has none.
    A quarter of a row's variance goes to its loadings, at random, and the rest to the noise. */
 PU__FN pu_status pu__start_factors(PU__START_ARGS)
@@ -18854,6 +19407,7 @@ PU__FN pu_status pu__start_factors(PU__START_ARGS)
         double noise = exp(-(double)psi[tied ? 0 : m]);
         pu__start_normals(seed, m, 1, s->D, sqrt(noise / (3 * (double)s->D)), Phi + m * s->D);
     }
+    (void)pu__start_closed(model, data, seed, theta);
     return PU_OK;
 }
 
@@ -20871,6 +21425,12 @@ typedef struct {
        starts: what they end with, infinite where they failed. */
     pu_real *given, *top_theta;
     double *top, *ends;
+    /* Complete data in the place of those of the caller, 2 M of the same mean and covariance; n = 0: there are none. */
+    int condense;
+    pu_data few;
+    /* 2 M x M: these; scratch, M x M; M: the mean; M x M: the covariance. */
+    pu_real *few_y, *few_part;
+    double *few_mean, *few_square;
 } pu__fit;
 enum { PU__FIT_OWN = offsetof(pu__fit, gradients) / sizeof(double) };
 
@@ -20904,10 +21464,12 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
 {
     pu_int each = (fit->K + 1) * fit->D;
     pu_report *report = &fit->report->last;
-    pu_data batch = *fit->data;
+    pu_data batch = fit->few.n ? fit->few : *fit->data;
     pu__model_task task;
     pu_status status = PU_OK;
     pu__model_task_make(&task, fit->model, &batch, &fit->o->gradient, fit->part_se);
+    if (fit->few.n) /* as it is with all data */
+        task.options.kind = PU_EXACT;
     task.ws = fit->ws;
     task.grad = grad;
     task.grad_is_scratch = 1;
@@ -20937,6 +21499,8 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
         status = pu_model_set(fit->model, theta, report);
     if (!status)
         status = pu__model_run(&task, report);
+    if (fit->few.n)
+        report->where.datum = -1; /* none of the caller's */
     fit->lost |= task.lost;
     if (fit->x_batch && !pu__fatal(status))
         for (pu_int i = 0; i < *n; i++)
@@ -22174,6 +22738,8 @@ PU__FN void pu__fit_choose(pu__fit *fit, const pu_report *all)
             }
         }
     }
+    fit->condense = is_exact && o->optimizer == PU_LBFGS && !o->batch && !fit->want_se && !fit->model->lgm.eta_count &&
+                    N >= 4 * fit->data->m && fit->data->m <= PU__MOMENTS_MOST && pu__is_complete(fit->data);
     if (fit->report) {
         pu__text text = {fit->report->plan, 0, sizeof fit->report->plan};
         pu__put(&text, names[o->optimizer]);
@@ -22241,6 +22807,13 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
             fit->linear = 0;
         fit->linear_at = pu__indices(arena, fit->linear);
         fit->curvature = pu__doubles(arena, fit->linear, fit->linear + 2);
+    }
+    if (fit->condense) {
+        pu_int M = fit->data->m;
+        fit->few_y = pu__reals(arena, 2 * M, M);
+        fit->few_part = pu__reals(arena, M, M);
+        fit->few_mean = pu__doubles(arena, M, 1);
+        fit->few_square = pu__doubles(arena, M, M);
     }
     /* Solutions of all data, and those of a batch side by side. */
     if (o->warm_start) {
@@ -22567,6 +23140,39 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     return r->status;
 }
 
+/* Complete data that have the likelihood of the caller's, for every theta, since it depends on their mean and covariance
+   S = L L' alone: mean +- M^1/2 times each column of L. Not where an entry is so nearly a sum of others, as L_jj^2 / S_jj tells,
+   that rounding of S would cost half of the digits. A constant entry is exact. */
+PU__FN void pu__fit_condense(pu__fit *fit)
+{
+    pu_int M = fit->data->m;
+    double *S = fit->few_square, root = sqrt((double)M), ignored = 0, worst = 1;
+    pu_real *y = fit->few_y, *diag = fit->few_part;
+    pu__covariance(fit->data, 2 * M, y, fit->few_part, fit->few_mean, S);
+    for (pu_int i = 0; i < M; i++) {
+        diag[i] = (pu_real)S[i * (M + 1)];
+        if (!(diag[i] > 0))
+            S[i * (M + 1)] = 1;
+    }
+    if (pu__cholesky_double(M, S, &ignored) >= 0)
+        return;
+    for (pu_int j = 0; j < M; j++) {
+        double pivot = S[j * (M + 1)];
+        worst = pu__max(worst, (double)diag[j] / (pivot * pivot));
+        for (pu_int i = 0; i < M; i++) {
+            double off = i < j || !(diag[j] > 0) ? 0 : root * S[i * M + j];
+            y[2 * j * M + i] = (pu_real)(fit->few_mean[i] + off);
+            y[(2 * j + 1) * M + i] = (pu_real)(fit->few_mean[i] - off);
+        }
+    }
+    if (!(16 * worst * sqrt((double)PU__EPS) <= 1))
+        return;
+    pu__text text = pu__text_after(fit->report->plan, sizeof fit->report->plan);
+    pu__put_number(&text, ", on ", 2 * M);
+    pu__put(&text, " data of the same mean and covariance");
+    fit->few = pu_data_full(2 * M, M, y);
+}
+
 /* Do these data, whose shape was checked, have no entry at all? A fit would follow the rounding errors of zeros. */
 PU__FN int pu__is_unobserved(const pu_data *data)
 {
@@ -22625,6 +23231,8 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     if (status)
         return pu__fit_fail(report, status, NULL);
     fit.ws = call.ws;
+    if (fit.condense)
+        pu__fit_condense(&fit);
     /* passes over theta are short: never more threads than they are worth */
     fit.threads = pu__threads(0, 3.0 * (double)fit.n);
     if (o.gradient.threads && o.gradient.threads < fit.threads)

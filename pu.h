@@ -7548,8 +7548,10 @@ PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, d
 PU__FN pu_status pu__ssm_open(pu_ssm *m, const pu_real *P0, pu_real *start, pu_int *at)
 {
     pu_int S = m->states, SS = S * S;
-    for (pu_int i = 0; i < S; i++) {
-        m->open[i] = m->start == PU_SSM_DIFFUSE || (P0 && (double)P0[i * (S + 1)] == HUGE_VAL);
+    /* to the end of the array: gcc takes a loop to S for one that leaves it */
+    for (pu_int i = 0; i < PU_SSM_MAX; i++) {
+        int open = m->start == PU_SSM_DIFFUSE || (P0 && i < S && (double)P0[i * (S + 1)] == HUGE_VAL);
+        m->open[i] = (unsigned char)(i < S && open);
         m->diffuse += m->open[i];
     }
     for (pu_int i = 0; i < SS; i++) {

@@ -158,7 +158,7 @@ TEST everything_goes_through(void)
     enum { LENGTH = 12 };
     const pu_int from[4] = {1, PU_ZERO, 0, 0}, again[2] = {0, 1};
     const pu_real value[4] = {9, PU_R(0.25), 9, 9};
-    pu_real theta[2] = {PU_R(-0.3), PU_R(0.8)}, whole[4], y[LENGTH], mean[LENGTH], want[LENGTH], bad[2];
+    pu_real theta[2] = {PU_R(-0.3), PU_R(0.8)}, whole[4], y[LENGTH] = {0}, mean[LENGTH], want[LENGTH], bad[2];
     pu_model inner, fixed, model;
     pu_data data = pu_data_nan(1, LENGTH, y);
     pu_predict_result out;
@@ -489,7 +489,7 @@ TEST regressors_refuse(void)
 TEST least_squares_is_the_start_and_the_end(void)
 {
     enum { LENGTH = 40, P = 3 };
-    pu_real X[LENGTH * P], y[LENGTH], theta[3], se[3], tol = (pu_real)PU_TEST_PICK(1e-9, 2e-3);
+    pu_real X[LENGTH * P], y[LENGTH] = {0}, theta[3], se[3], tol = (pu_real)PU_TEST_PICK(1e-9, 2e-3);
     const pu_int all[2] = {PU_ZERO, PU_ZERO};
     const pu_real value[2] = {0, PU_R(-1.0)}; /* kappa = 1, lambda = 1/e */
     double xx[3] = {0}, xy[2] = {0}, det, b[2], variance = 1 + exp(-1.0);
@@ -627,7 +627,7 @@ TEST series_with_intercept_and_trend(void)
 TEST checkpoints_tell_models_apart(void)
 {
     enum { LENGTH = 30 };
-    pu_real y[LENGTH], X[LENGTH], theta[4], whole[4], broken[4], start[4];
+    pu_real y[LENGTH] = {0}, X[LENGTH], theta[4], whole[4], broken[4], start[4];
     const pu_int from[3] = {0, 1, PU_ZERO}, other_from[3] = {0, PU_ZERO, 1};
     pu_real value[3] = {0, -1, -2}, other_value[3] = {0, -1, PU_R(-2.5)};
     pu_data data = pu_data_full(1, LENGTH, y);

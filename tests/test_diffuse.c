@@ -469,7 +469,7 @@ TEST model_has_the_gradient_of_its_likelihood(pu_int S)
 {
     enum { T = 40 };
     pu_model m;
-    pu_real y[2 * T], *theta, *grad;
+    pu_real y[2 * T] = {0}, *theta, *grad;
     pu_data data = pu_data_nan(2, T, y);
     pu_report report;
     double size = 0;

@@ -157,7 +157,7 @@ TEST every_part_agrees_with_its_definition(void)
 TEST unidentified_states_are_named(void)
 {
     static const pu_part trend[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}, {PU_PART_SEASON, 4, 0}};
-    pu_real y[12], theta[4] = {0, 0, 0, 0}, grad[4] = {9, 9, 9, 9};
+    pu_real y[12] = {0}, theta[4] = {0, 0, 0, 0}, grad[4] = {9, 9, 9, 9};
     pu_data data = pu_data_nan(1, 12, y);
     pu_model m;
     pu_report r;
@@ -336,7 +336,7 @@ TEST fits_converge(void)
 TEST level_of_the_series_does_not_matter(void)
 {
     static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON_TRIG, 4, 0}};
-    pu_real y[24], theta[3] = {0, -1, -1};
+    pu_real y[24] = {0}, theta[3] = {0, -1, -1};
     pu_data data = pu_data_full(1, 24, y);
     pu_model m;
     pu_report r;
@@ -388,7 +388,7 @@ static double dense_nll(int k, const double *times, const double *theta, int lev
 TEST matern_is_the_gaussian_process(void)
 {
     static const pu_part_kind kinds[] = {PU_PART_MATERN12, PU_PART_MATERN32, PU_PART_MATERN52};
-    pu_real y[POINTS], theta[4], grad[4];
+    pu_real y[POINTS] = {0}, theta[4], grad[4];
     double times[POINTS];
     pu_data data = pu_data_full(1, POINTS, y);
     tc_fill_normal(9, POINTS, y);

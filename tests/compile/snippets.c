@@ -48,7 +48,7 @@ static void own_operator(void)
 static void priors(void)
 {
     enum { VARIABLES = 3, PEOPLE = 20 };
-    pu_real y[PEOPLE * VARIABLES], theta[VARIABLES * 3];
+    pu_real y[PEOPLE * VARIABLES] = {0}, theta[VARIABLES * 3];
     pu_data data = pu_data_full(PEOPLE, VARIABLES, y);
     pu_model model = {0};
     pu_fit_report report;

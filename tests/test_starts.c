@@ -33,9 +33,13 @@ static pu_fit_options exact(pu_optimizer optimizer, pu_int steps, pu_int starts)
 /* Factor analysis, whose start depends on the seed. */
 static int factors(problem *p)
 {
+    pu_real *common;
     memset(p, 0, sizeof *p);
     p->model.memory = tc_workspace();
     p->y = tc_normal(5, N * M);
+    /* two factors behind three entries each, so that no noise goes to zero */
+    common = tc_normal(9, 2 * N);
+    for (pu_int i = 0; i < N * M; i++) p->y[i] += 2 * common[2 * (i / M) + i % M / 3];
     p->data = pu_data_full(N, M, p->y);
     return !pu_model_factors(&p->model, M, D, NULL) && !pu_model_start(&p->model, &p->data, SEED, p->theta, NULL);
 }

@@ -14264,7 +14264,7 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
             pu__chain_covariance(c, t);
         if (t > 0 && spread)
             pu__chain_shocks(e, t, c->row);
-        if (t > 0 && spread)
+        if (t > 0 && spread && (!rests || t % 8 == 0)) /* at rest the means alone change: a sample of them */
             c->moves = pu__max(c->moves, pu__chain_moves(c, pu__chain_kind(k, t), e->column + (t - 1) * S, NULL));
         if (t > 0 && spread && !rests)
             pu__chain_transition(c, t);

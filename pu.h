@@ -6032,15 +6032,14 @@ PU__FN void pu__ar_reflect(pu_int m, double g, double gap, double *x)
 }
 
 /* Turns a^(m-1) into a^(m), m + 1 numbers; m = 0 begins with a^(0). */
-PU__FN void pu__ar_grow(const pu_ar *ar, pu_int m, double *a)
+PU__FN void pu__ar_step(pu_int m, double gamma, double *a)
 {
-    if (m == 0) {
-        a[0] = 1;
-        return;
-    }
-    a[m] = -(double)ar->gamma[m - 1];
+    a[m] = m > 0 ? -gamma : 1;
     pu__ar_reflect(m, a[m], 1, a);
 }
+
+/* That step of an autoregression. */
+PU__FN void pu__ar_grow(const pu_ar *ar, pu_int m, double *a) { pu__ar_step(m, m > 0 ? (double)ar->gamma[m - 1] : 0, a); }
 
 /* a = a^(m), m + 1 numbers. */
 PU__FN void pu__ar_predictor(const pu_ar *ar, pu_int m, double *a)
@@ -12804,6 +12803,8 @@ typedef struct {
     double reference; /* what the level counts from */
     pu_real *eta;     /* M: where the gradient of eta is added up */
     pu__value v;      /* sizes of the terms */
+    double moves;     /* largest change of a state by F, in units of its noise: what gradients in F are made of */
+    double row_terms, row_sum; /* largest phi_m's: sum of the sizes of its terms, and itself */
 } pu__chain_work;
 
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
@@ -13585,8 +13586,15 @@ PU__INLINE double pu__dot_short(pu_int n, const double *a, const double *b)
 /* Rotates the rows x and y, entries first .. last - 1, so that y[at] becomes zero. */
 PU__INLINE void pu__givens(pu_int first, pu_int last, pu_int at, double *PU__RESTRICT x, double *PU__RESTRICT y)
 {
-    double a = x[at], b = y[at], square = a * a + b * b, root, c, s;
-    root = square > 1e-280 && square < 1e280 ? sqrt(square) : hypot(a, b);
+    double a = x[at], b = y[at], square = a * a + b * b, unit = 1, root, c, s;
+    if (!(square > 1e-280 && square < 1e280)) {
+        /* numbers below DBL_MIN have few bits: with them c^2 + s^2 would not be 1 */
+        unit = pu__max(fabs(a), fabs(b));
+        a /= unit;
+        b /= unit;
+        square = a * a + b * b;
+    }
+    root = sqrt(square);
     c = a / root;
     s = b / root;
     for (pu_int i = first; i < last; i++) {
@@ -13594,7 +13602,7 @@ PU__INLINE void pu__givens(pu_int first, pu_int last, pu_int at, double *PU__RES
         x[i] = c * old + s * y[i];
         y[i] = c * y[i] - s * old;
     }
-    x[at] = root;
+    x[at] = unit * root;
     y[at] = 0;
 }
 
@@ -14025,6 +14033,45 @@ PU__FN void pu__chain_shocks(pu__direct *e, pu_int t, const double *w)
     c->trace += c->trace_each;
 }
 
+/* The variance of state i, from the factor. */
+PU__FN double pu__chain_variance(const pu__chain_work *c, pu_int i)
+{
+    pu_int S = c->chain->S;
+    double sum = 0;
+    for (pu_int l = i; l < S; l++)
+        sum += c->L[l * S + i] * c->L[l * S + i];
+    return sum;
+}
+
+/* How far F moves a state, in units of its noise, at most: from states of which s is the mean and L the factor. Or, with the sums
+   of gradients in F, and behind them in B, how far that takes those in place of the states, as a share of the latter. Parts that
+   are not diffuse are those with parameters in F. kind: of the step. */
+PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double *s, const double *Delta)
+{
+    const pu__chain *k = c->chain;
+    pu__sparse_rows F = pu__chain_at(&k->F, kind), B = pu__chain_at(&k->B, kind);
+    const double *K = Delta ? Delta + k->r * k->S : NULL;
+    double most = 0;
+    for (pu_int i = 0, d = 0; i < k->S; i++) {
+        double noise = 0, move = 0, share = K ? (double)(k->kinds > 1 ? 1 : k->T) : 1;
+        int diffuse = d < k->d && k->diffuse[d] == i;
+        d += diffuse;
+        for (pu_int at = B.start[i]; !diffuse && at < B.start[i + 1]; at++) {
+            noise += B.value[at] * B.value[at];
+            share += K ? fabs(K[B.col[at] * (k->r + 1)]) : 0;
+        }
+        for (pu_int at = F.start[i]; noise > 0 && at < F.start[i + 1]; at++) {
+            pu_int j = F.col[at];
+            double size = s ? sqrt(s[j] * s[j] + pu__chain_variance(c, j)) : 0;
+            for (pu_int l = B.start[i]; Delta && l < B.start[i + 1]; l++)
+                size += fabs(Delta[B.col[l] * k->S + j]);
+            move += fabs(F.value[at] - (i == j)) * size / sqrt(noise);
+        }
+        most = pu__max(most, move / share);
+    }
+    return most;
+}
+
 /* L, from the factor for s_{t-1} to that for s_t: the triangle that N becomes by rotations, the last column first. A column
    that is another one of the triangle before, shifted, takes one. */
 PU__FN void pu__chain_spread(pu__chain_work *c)
@@ -14105,7 +14152,7 @@ PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *se
     for (; *row < p->M; ++*row) {
         pu_int at = 0, count = pu__phi_row(e, *row, &at);
         int observed = *seen < p->observed && p->list[*seen] == *row;
-        double psi = (double)p->model->psi[*row], square = 0, there = 0, y;
+        double psi = (double)p->model->psi[*row], square = 0, there = 0, terms = 0, y;
         double *z = lane && p->slots.want_Phi ? c->row : NULL;
         if (count < 1 || at % S + count > S)
             return PU_E_UNSUPPORTED;
@@ -14120,10 +14167,15 @@ PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *se
         }
         if (observed && lane)
             square = pu__chain_seen(c, e->row, at % S, count, z);
+        for (pu_int i = 0; i < count; i++) {
+            double term = (double)e->row[i] * e->column[at + i];
+            there += term;
+            terms += fabs(term);
+        }
+        c->row_terms = pu__max(c->row_terms, terms);
+        c->row_sum = pu__max(c->row_sum, fabs(there) + 1 / sqrt(psi));
         if (!observed)
             continue;
-        for (pu_int i = 0; i < count; i++)
-            there += (double)e->row[i] * e->column[at + i];
         y = pu__chain_e(e, *seen, e->row, at % S, count);
         ++*seen;
         c->trace += psi * square;
@@ -14184,16 +14236,6 @@ PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
     return PU_OK;
 }
 
-/* The variance of state i, from the factor. */
-PU__FN double pu__chain_variance(const pu__chain_work *c, pu_int i)
-{
-    pu_int S = c->chain->S;
-    double sum = 0;
-    for (pu_int l = i; l < S; l++)
-        sum += c->L[l * S + i] * c->L[l * S + i];
-    return sum;
-}
-
 /* Forward: mean, and where `spread` covariances with what is made of them. variance (D), fit (M), lane may be NULL. */
 PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance, pu_real *fit, pu_real *lane)
 {
@@ -14205,6 +14247,9 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
     memset(c->sums, 0, (size_t)e->post->model->Gamma->params * sizeof *c->sums);
     c->trace = 0;
     c->largest = 0;
+    c->moves = 0;
+    c->row_terms = 0;
+    c->row_sum = 0;
     memset(&c->v, 0, sizeof c->v);
     for (pu_int t = 0; t < k->T; t++) {
         if (t == 0)
@@ -14219,6 +14264,8 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
             pu__chain_covariance(c, t);
         if (t > 0 && spread)
             pu__chain_shocks(e, t, c->row);
+        if (t > 0 && spread && (!rests || t % 8 == 0)) /* at rest the means alone change: a sample of them */
+            c->moves = pu__max(c->moves, pu__chain_moves(c, pu__chain_kind(k, t), e->column + (t - 1) * S, NULL));
         if (t > 0 && spread && !rests)
             pu__chain_transition(c, t);
         status = pu__chain_rows(e, t, &row, &seen, lane, fit);
@@ -16491,7 +16538,7 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
     pu_int D = job->D, S = c->chain->S;
     int spread = job->any_grad || job->variance || job->fit;
     pu__mean_error mean = PU__ZERO;
-    double dof = (double)job->Gamma->noise, size, relative;
+    double dof = (double)job->Gamma->noise, given = 0, through = 0, size, relative;
     pu_status status;
     c->eta = job->etas > 1 ? job->eta_grad + n * job->M : lane + job->slots.eta;
     if (pu__chain_filter(e, n, report))
@@ -16508,14 +16555,28 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
         (void)pu__direct_record(job, n, n * job->cols + j);
     column->value = c->value - w->post.log_psi / 2;
     /* Rounding: rotations are stable, so that in units of standard deviations the mean is off by eps times the largest row, e
-       in units of the noise, and times the shocks enlarged by the ratio of a column to its pivot. */
-    mean.error = DBL_EPSILON * (c->v.spread + e->kappa * (1 + c->largest));
+       in units of the noise, and times the shocks enlarged by the ratio of a column to its pivot. e = y - eta is rounded before the
+       level's reference is taken off. */
+    for (pu_int i = 0; job->model->eta && i < w->post.observed; i++) {
+        pu_int row = w->post.list[i];
+        double y = fabs((double)w->post.now.e[pu__place(&w->post, i)]) +
+                   fabs((double)pu__eta(job->model, pu__datum(job->data, n))[row]);
+        given = pu__max(given, (double)PU__EPS * sqrt((double)job->model->psi[row]) * y);
+    }
+    mean.error = DBL_EPSILON * (c->v.spread + e->kappa * (1 + c->largest)) + given;
     mean.size = c->largest;
     size = fabs(column->value) + fabs(e->logdet) / 2 + (double)w->post.observed + 1;
     column->nll_rounding = DBL_EPSILON * (c->v.rounding + fabs(w->post.log_psi) + e->kappa + dof + fabs(e->logdet)) +
-                           dof * mean.error * mean.error / 2;
+                           dof * mean.error * mean.error / 2 + given * sqrt(2 * fabs(c->value) * (double)w->post.observed);
     relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa);
     relative = pu__max(relative, 4 * PU__AT_REST(S));
+    if (job->stage.x)
+        relative = pu__max(relative, pu__max(mean.error, (double)PU__EPS * c->row_terms / c->row_sum));
+    /* F is rounded; in its gradients so are the shocks, by kappa more, and their sums to pu_real */
+    relative = pu__max(relative, DBL_EPSILON * c->moves * (job->any_grad ? e->kappa : 1));
+    for (pu_int kind = 0; job->any_grad && kind < c->chain->kinds; kind++)
+        through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * c->chain->r * (S + c->chain->r)));
+    relative = pu__max(relative, (double)PU__EPS * through);
     if (job->any_grad)
         relative = pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
     column->rounding.relative = pu__max(relative, column->nll_rounding / size);
@@ -20317,7 +20378,7 @@ PU__FN double pu__season_angle(const pu__component *c, pu_int i)
 PU__FN void pu__component_F(const pu__component *c, pu_int i, const double *x, pu__sparse_rows *F)
 {
     pu_int at = c->state, row = at + i;
-    double angle, rho = 1;
+    double a[PU_AR_MAX + 1], angle = pu__season_angle(c, i), cosine = cos(angle), sine = sin(angle);
     switch (c->part.kind) {
     case PU_PART_LEVEL:
     case PU_PART_SLOPE: pu__sparse_put(F, row, row, 1); return;
@@ -20328,26 +20389,27 @@ PU__FN void pu__component_F(const pu__component *c, pu_int i, const double *x, p
             pu__sparse_put(F, row, row - 1, 1);
         return;
     case PU_PART_AR:
+        for (pu_int j = 0; i == 0 && j <= c->states; j++)
+            pu__ar_step(j, j > 0 ? x[j - 1] : 0, a);
         for (pu_int j = 0; i == 0 && j < c->states; j++)
-            pu__sparse_put(F, row, at + j, (double)c->ar->phi[j]);
+            pu__sparse_put(F, row, at + j, -a[j + 1]);
         if (i > 0)
             pu__sparse_put(F, row, row - 1, 1);
         return;
     case PU_PART_SEASON_TRIG:
     case PU_PART_CYCLE:
-        angle = pu__season_angle(c, i);
         if (c->part.kind == PU_PART_CYCLE) {
-            rho = x[1];
-            angle = x[2];
+            cosine = x[1] * x[5];
+            sine = x[1] * x[6];
         }
         if (i % 2 == 1)
-            pu__sparse_put(F, row, row - 1, -rho * sin(angle));
+            pu__sparse_put(F, row, row - 1, -sine);
         if (i + 1 == c->states && i % 2 == 0)
             pu__sparse_put(F, row, row, -1); /* the last harmonic of an even period: cos pi */
         else
-            pu__sparse_put(F, row, row, rho * cos(angle));
+            pu__sparse_put(F, row, row, cosine);
         if (i % 2 == 0 && i + 1 < c->states)
-            pu__sparse_put(F, row, row + 1, rho * sin(angle));
+            pu__sparse_put(F, row, row + 1, sine);
         return;
     default:
         for (pu_int j = 0; j < c->states; j++)
@@ -20368,22 +20430,22 @@ PU__FN void pu__component_B(const pu__component *c, pu_int i, const double *x, d
     if (!smooth && i < c->shocks)
         pu__sparse_put(B, row, c->shock + i, scale * sqrt(gap)); /* a gap that is not 1 is of levels alone */
     if (c->part.kind == PU_PART_CYCLE)
-        start[i] = scale / sqrt((1 - x[1]) * (1 + x[1]));
+        start[i] = scale / sqrt(x[3] * (1 + x[1]));
 }
 
 /* P0's factor of an autoregression: see pu__markov_of_ar. */
-PU__FN void pu__component_ar_start(const pu__component *c, pu__chain *chain)
+PU__FN void pu__component_ar_start(const pu__component *c, const double *x, pu__chain *chain)
 {
     double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
     pu__ar_spread(c->ar, s);
     for (pu_int t = 0; t < c->states; t++) {
         double *row = chain->B0 + (c->state + t) * chain->r0 + c->start;
         memset(row, 0, (size_t)c->states * sizeof *row);
-        pu__ar_grow(c->ar, t, a);
+        pu__ar_step(t, t > 0 ? x[t - 1] : 0, a);
         for (pu_int j = 1; j <= t; j++)
             for (pu_int i = 0; i <= t - j; i++)
                 row[i] -= a[j] * row[i - j * chain->r0];
-        row[t] = sqrt((double)c->ar->kappa / s[t]);
+        row[t] = sqrt(x[c->states] / s[t]);
     }
 }
 
@@ -20434,7 +20496,7 @@ PU__FN void pu__structure_describe(const pu_model *model, pu_int i, pu_param *pa
     pu__component_describe(c, i - c->at, param);
 }
 
-/* The natural values x of a part's theta. Returns the entry at which there is none, or -1. */
+/* The natural values x of a part's theta, behind them 1 - rho, 1 - frequency / pi, its cosine and sine of a cycle. Returns the entry at which there is none, or -1. */
 PU__FN pu_int pu__component_natural(const pu__component *c, const pu_real *theta, double *x)
 {
     for (pu_int i = 0; i < c->params; i++) {
@@ -20444,6 +20506,13 @@ PU__FN pu_int pu__component_natural(const pu__component *c, const pu_real *theta
         x[i] = pu_param_natural(&param, (double)theta[c->at + i]);
         if (param.scale == PU_SCALE_LOG ? !pu__exp(theta[c->at + i], &unused) : !(x[i] > param.lower && x[i] < param.upper))
             return i;
+    }
+    if (c->part.kind == PU_PART_CYCLE) {
+        /* near the ends of rho and frequency the rounding of them has cost 1 - rho digits: from theta */
+        for (pu_int i = 1; i < 3; i++)
+            x[2 + i] = 1 / (1 + exp((double)theta[c->at + i]));
+        x[5] = x[4] < 0.5 ? -cos(PU__PI * x[4]) : cos(x[2]);
+        x[6] = sin(x[4] < 0.5 ? PU__PI * x[4] : x[2]);
     }
     return -1;
 }
@@ -20509,7 +20578,7 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
                 pu__component_B(c, i, x, gap, &B, chain);
             }
             if (c->ar)
-                pu__component_ar_start(c, chain);
+                pu__component_ar_start(c, x, chain);
         }
     pu__copy(s->theta, theta, model->params);
     pu__fill(s->psi, 1 / sigma2, s->T);
@@ -20606,12 +20675,11 @@ PU__FN void pu__component_grad(const pu__structure *s, const pu__component *c, c
         grad[1] = (pu_real)length;
     else if (c->part.kind == PU_PART_CYCLE) {
         const double *D0 = Delta + c->shock * chain->S + c->state, *D1 = D0 + chain->S;
-        double scale = sqrt(x[0]), cosine = cos(x[2]), sine = sin(x[2]);
+        double scale = sqrt(x[0]), cosine = x[5], sine = x[6];
         double rho = (D0[0] * cosine + D0[1] * sine - D1[0] * sine + D1[1] * cosine) / scale;
         double angle = x[1] * (-D0[0] * sine + D0[1] * cosine - D1[0] * cosine - D1[1] * sine) / scale;
-        rho += 2 * start * x[1] / ((1 - x[1]) * (1 + x[1]));
-        grad[1] = (pu_real)(rho * x[1] * (1 - x[1]));
-        grad[2] = (pu_real)(angle * x[2] * (1 - x[2] / PU__PI));
+        grad[1] = (pu_real)((rho * x[3] + 2 * start * x[1] / (1 + x[1])) * x[1]);
+        grad[2] = (pu_real)(angle * x[2] * x[4]);
     }
 }
 

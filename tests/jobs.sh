@@ -17,7 +17,10 @@ LEFT_OUT=(
     'golden/float_asan              float under AddressSanitizer and UBSan; double has the same loops'
     'unit/@(backend|random|gradient|fit|threads|op_ar|op_fourier).double_asan  slow topics under sanitizers'
     'unit/@(standard_errors|tuning|series|wide_starts|checkpoint|differential).double_asan  slow topics under sanitizers'
+    'unit/@(differential_series|calibration).double_asan  slow topics under sanitizers'
     'unit/differential.@(double|float)  100,000 random models; 20,000 of them are there'
+    'unit/differential_series.@(double|float)  20,000 random structural models; 2,000 of them are there'
+    'unit/calibration.@(double|float)  200 series of each model; 40 of them are there in double'
     'unit/series.float              starts of AR(5) in float, thousands of gradients each; one is there'
     '*/@(*.|)float_native           the widest vectors in float; double has them'
     'unit/@(op_ar|op_fourier|random).double_native  topics that compile pu.h themselves, with all optimisations'
@@ -206,7 +209,8 @@ add_unit()
             add_program "unit/$topic.$variant" "$source" "build/tests/$topic.$variant" $variant
         done
     done
-    for topic in differential.double differential.float series.float; do
+    for topic in differential.double differential.float differential_series.double differential_series.float calibration.double \
+        series.float; do
         variant=${topic#*.}
         add_with "$variant" "unit/${topic}_part" job_part "$variant" "tests/test_${topic%.*}.c" "build/tests/$topic"
     done

@@ -802,8 +802,6 @@ PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_par
    each step has its own matrices: 2 S^2 doubles of memory more, and as many parameters of Gamma. */
 PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const double *times, const pu_part *parts, pu_int count,
                                         pu_report *report);
-/* What part i adds to y, as a map of z: T x D, for pu_predict_result.map. Without rows where there is no such part. */
-PU_DEF pu_op pu_model_part(const pu_model *model, pu_int i);
 
 /* ---- fits ------------------------------------------------------------------------------------------ */
 
@@ -1329,6 +1327,8 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
 /* Phi = I (x) C, (outputs steps) x (states steps): the vector C z_t per step, t by t: row t q + r is output r of q at step t.
    C (outputs x states, row-major) borrowed; params = C. About q S T multiplications per column. */
 PU_DEF pu_op pu_op_readouts(pu_int steps, pu_int states, pu_int outputs, const pu_real *C);
+/* What part i of a structural model adds to y, as a map of z: T x D, for pu_predict_result.map. Without rows where there is no such part. */
+PU_DEF pu_op pu_model_part(const pu_model *model, pu_int i);
 
 /* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
    start[0] = 0, and columns strictly increase within a row. Anything else is refused with PU_E_SIZE and the entry of
@@ -22331,7 +22331,7 @@ PU__FN int pu__fit_is_sound(const pu__fit *fit)
                                {fit->boundaries, 0, (double)fit->n},
                                {fit->boundary, -1, (double)fit->n - 1},
                                {fit->start, 0, starts - 1},
-                               {fit->stop, 0, starts > 1 ? PU_FIT_STOPS - 1.0 : 0},
+                               {fit->stop, 0, starts > 1 ? (double)((int)PU_FIT_STOPS - 1) : 0},
                                {fit->done, 0, starts - 1},
                                {fit->failed, 0, fit->done},
                                {fit->earlier, 0, any},

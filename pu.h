@@ -723,6 +723,8 @@ typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN, PU_SSM_DIFFUSE } pu
      pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
      Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2;
      a seed other than 0 moves all of theta at random.
+     With PU_SSM_DIFFUSE fix c (or the first S rows of C) by pu_model_fix: a diffuse likelihood depends on the units of z, and has no
+     maximum where these are free.
    Dynamic factors: the same with a vector of `outputs` entries per step, any of which may be missing, M = steps outputs, t by
      t: y_tr = (C z_t)_r + d_r + N(0, sigma2_r). C outputs x states.
      [A | C | L | d | log sigma2], PU_SSM_GIVEN: [A | C | L | d | log sigma2 | m0 | L0]

@@ -130,11 +130,12 @@ static int make_estimates(const structure *m, const pu_real *theta, const pu_rea
 {
     const pu_int n = m->model->params;
     int count = 0, i, P = 0, first = 0;
-    for (i = 0; i < (int)n; i++) {
+    for (i = 0; i < (int)m->inner; i++) {
         const pu_param param = parameter(m, i, e[i].name);
         estimate_make(&param, theta[i], C[i * (n + 1)], truth ? (double)truth[i] : (double)NAN, e + i);
         if (!strncmp(e[i].name, "gamma.ar", 8) && P++ == 0) first = i;
     }
+    estimate_last(m->s, theta, C, n, truth, e + m->inner);
     count = (int)n;
     for (i = 0; i < (int)n; i++)
         if (!strcmp(e[i].name, "frequency.cycle")) {

@@ -3,6 +3,7 @@
        has_errors = estimates_errors(model, &data, &exact, &flags, &report, theta, C);   one step of Newton's method, covariance
        estimate_make(&param, theta[i], variance, truth, &e[i]);                           of each parameter
        estimate_phi(P, C, n, e, e + n, "phi");                                            of an autoregression
+       estimate_last(&s, theta, C, n, truth, e + ..);                                     of regressors
        estimates_print(count, e, truth);  json_converged(&j, &report);  json_estimates(&j, "parameters", count, e, 0);
 
    Standard errors are of the natural values (delta method), 95 % intervals those of the scale on which a parameter is free,
@@ -130,6 +131,45 @@ static inline int estimate_phi(int P, const pu_real *C, pu_int n, const estimate
         out[k].low = phi[k] - 1.96 * out[k].se, out[k].high = phi[k] + 1.96 * out[k].se;
     }
     return P;
+}
+
+/* Coefficients of the columns of the file from those of the columns of s->X, which have centres and scales: entries at[0] ..
+   of theta (n of them, covariance C), the intercept, if there is one, first. Names are left alone. */
+static inline void estimate_regressors(const series *s, const pu_real *theta, const pu_real *C, pu_int n, const pu_int *at,
+                                       const pu_real *truth, estimate *e)
+{
+    const pu_int p = s->regressors;
+    double *w = (double *)need_bytes((size_t)p * sizeof *w);
+    pu_int j, k, l;
+    for (j = 0; j < p; j++) {
+        double variance = 0;
+        for (k = 0; k < p; k++) w[k] = 0; /* natural value j = w'b */
+        for (k = 1; k < p && j == 0; k++) w[k] = -s->centre[k] / s->scale[k];
+        w[j] = 1 / s->scale[j];
+        e[j].value = 0, e[j].truth = truth ? 0 : (double)NAN;
+        for (k = 0; k < p; k++) {
+            e[j].value += w[k] * (double)theta[at[k]];
+            if (truth) e[j].truth += w[k] * (double)truth[at[k]];
+            for (l = 0; l < p; l++)
+                if (w[k] != 0 && w[l] != 0) variance += w[k] * w[l] * (double)C[at[k] * n + at[l]];
+        }
+        e[j].se = sqrt(variance);
+        e[j].low = e[j].value - 1.96 * e[j].se, e[j].high = e[j].value + 1.96 * e[j].se;
+    }
+    free(w);
+}
+
+/* The same where they are the last entries of theta: e[0] .., with names. */
+static inline void estimate_last(const series *s, const pu_real *theta, const pu_real *C, pu_int n, const pu_real *truth,
+                                 estimate *e)
+{
+    pu_int *at = (pu_int *)need_bytes((size_t)s->regressors * sizeof *at), j;
+    for (j = 0; j < s->regressors; j++) {
+        at[j] = n - s->regressors + j;
+        snprintf(e[j].name, sizeof e[j].name, "b.%s", s->regressor[j]);
+    }
+    estimate_regressors(s, theta, C, n, at, truth, e);
+    free(at);
 }
 
 /* ---- what is told ---- */

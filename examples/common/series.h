@@ -22,7 +22,8 @@
 #include "csv.h"
 #include "svg.h"
 
-enum { SERIES_FLAGS = 15, SERIES_LEVEL = 24, SERIES_PANEL = 210 }; /* options; terms of the level; height of a panel */
+enum { SERIES_FLAGS = 15, SERIES_LEVEL = 24, SERIES_PANEL = 210 }; /* options of both tables; terms of the level;
+                                                                    height of a panel */
 
 typedef struct {
     /* flags */
@@ -39,8 +40,10 @@ typedef struct {
     pu_real *y, *hidden;      /* count x length: what is fitted; what was hidden, NaN elsewhere */
     pu_real *mean, *variance; /* count x length, of a new observation: set by series_look */
     pu_real *steps;           /* length x count, y as series_data gives it to a model of vectors */
-    pu_real *X;               /* length x regressors: set by series_regressors, and their names */
+    /* set by series_regressors: (column - centre) / scale, length x regressors; names, centres and scales of the columns */
+    pu_real *X;
     pu_int regressors;
+    double *centre, *scale;
     char (*regressor)[CSV_NAME];
     double level[CSV_COLUMNS][SERIES_LEVEL];
     /* of the hidden values: how many, share within the 95 % interval, root mean square errors (transformed scale) */
@@ -235,6 +238,26 @@ static inline void series_load(series *s)
     }
 }
 
+/* Column p of X counted from its mean where there is an intercept, in units of its standard deviation: numbers such as years
+   would leave few digits to the curvature of the likelihood. A column that is constant stays as it is. */
+static inline void series_standardise(series *s, int intercept, pu_int p)
+{
+    double mean = 0, square = 0;
+    pu_int t;
+    for (t = 0; t < s->length; t++) mean += (double)s->X[t * s->regressors + p] / (double)s->length;
+    if (!intercept) mean = 0;
+    for (t = 0; t < s->length; t++) {
+        const double off = (double)s->X[t * s->regressors + p] - mean;
+        square += off * off / (double)s->length;
+    }
+    if (!(square > 0) || square <= 1e-24 * mean * mean) return;
+    s->centre[p] = mean, s->scale[p] = sqrt(square);
+    for (t = 0; t < s->length; t++) {
+        pu_real *x = s->X + t * s->regressors + p;
+        *x = (pu_real)(((double)*x - mean) / s->scale[p]);
+    }
+}
+
 /* X of all entries down to the end of the forecast: a column of ones where there is an intercept, the columns of --regress. */
 static inline void series_regressors(series *s, int intercept)
 {
@@ -253,6 +276,8 @@ static inline void series_regressors(series *s, int intercept)
     }
     s->regressors = (intercept != 0) + table.columns;
     s->X = need_reals(s->regressors * s->length);
+    s->centre = (double *)need_bytes(2 * (size_t)s->regressors * sizeof(double)), s->scale = s->centre + s->regressors;
+    for (i = 0; i < s->regressors; i++) s->scale[i] = 1;
     s->regressor = (char(*)[CSV_NAME])need_bytes((size_t)(s->regressors + 1) * CSV_NAME);
     if (intercept) {
         snprintf(s->regressor[p++], CSV_NAME, "intercept");
@@ -267,6 +292,7 @@ static inline void series_regressors(series *s, int intercept)
             if (x != x) fail(1, s->data, why);
             s->X[t * s->regressors + p] = x;
         }
+        series_standardise(s, intercept, p);
     }
     csv_free(&table);
 }
@@ -573,7 +599,7 @@ static inline void series_draw(const series *s, const char *title)
 static inline void series_free(series *s)
 {
     csv_free(&s->table);
-    free(s->y), free(s->X), free(s->regressor);
+    free(s->y), free(s->X), free(s->centre), free(s->regressor);
 }
 
 #endif /* EXAMPLES_SERIES_H */

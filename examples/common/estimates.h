@@ -66,8 +66,21 @@ static inline void estimates_refine(pu_model *model, const pu_data *data, const 
     free(g);
 }
 
-/* After a fit: theta refined, and its covariance C (params x params). 0, and NaN, where the fit has not converged or its end is
-   no minimum. */
+/* The fit goes on until its gradient is next to nothing. What is left of it bends the likelihood along parameters that are not
+   identified, which looks like a maximum. */
+static inline void estimates_polish(pu_model *model, const pu_data *data, const pu_options *options, const pu_fit_report *report,
+                                    pu_real *theta)
+{
+    pu_fit_options more;
+    pu_fit_report unused;
+    memset(&more, 0, sizeof more);
+    more.optimizer = PU_LBFGS, more.gradient = *options;
+    more.tolerance = 1e-9 * (1 + fabs(report->best));
+    (void)pu_fit(model, data, &more, NULL, theta, &unused); /* where it fails theta is no worse than it was */
+}
+
+/* After a fit: theta refined, and its covariance C (params x params). options: exact ones. 0, and NaN, where the fit has not
+   converged or its end is no minimum. */
 static inline int estimates_errors(pu_model *model, const pu_data *data, const pu_options *options, const fit_flags *flags,
                                    const pu_fit_report *report, pu_real *theta, pu_real *C)
 {
@@ -76,6 +89,7 @@ static inline int estimates_errors(pu_model *model, const pu_data *data, const p
     for (i = 0; i < model->params * model->params; i++) C[i] = (pu_real)NAN;
     if (!fit_converged(report)) return 0;
     if (estimates_covariance(model, data, options, flags, one, theta, C)) estimates_refine(model, data, options, C, theta);
+    else estimates_polish(model, data, options, report, theta);
     return estimates_covariance(model, data, options, flags, one, theta, C);
 }
 

@@ -38,7 +38,7 @@ typedef struct {
     pu_int C, L, d, sigma2;         /* where they begin in the system's theta; d = sigma2 where there is none */
     pu_int *from;                   /* of the system's entries: place in theta, or PU_ZERO */
     pu_real *value;                 /* what they are fixed at */
-    pu_int free;                    /* of them */
+    pu_int open;                    /* how many of them are free */
     pu_int columns;                 /* regressors of each output, without an intercept that is d */
     pu_real *X;                     /* of a vector: steps outputs x outputs columns */
 } space;
@@ -95,7 +95,7 @@ static void make_system(space *m, const request *ask, const series *s)
     for (i = 0; i < last; i++) {
         const int fixed = (m->unit && i >= m->L && i < m->d) || (!s->intercept && i >= m->d && i < m->sigma2);
         const int anchored = m->anchor && i >= m->C && i < m->C + S * S;
-        m->from[i] = fixed || anchored ? PU_ZERO : m->free++;
+        m->from[i] = fixed || anchored ? PU_ZERO : m->open++;
         if (anchored) m->value[i] = (pu_real)((i - m->C) % (S + 1) == 0);
     }
 }
@@ -111,7 +111,7 @@ static void make_space(space *m, const request *ask, const series *s)
     q = m->outputs;
     m->model = &m->system;
     m->columns = p - skip;
-    if (m->free < m->system.params) {
+    if (m->open < m->system.params) {
         need(pu_model_fix(&m->fixed, &m->system, m->from, m->value, &told), &told);
         m->model = &m->fixed;
     }
@@ -146,7 +146,7 @@ static void simulate(space *m, const request *ask, series *s, uint64_t seed, pu_
     make_truth(m, s->intercept, full);
     for (i = 0; i < m->system.params; i++)
         if (m->from[i] >= 0) theta[m->from[i]] = full[i];
-    if (s->intercept && !s->vector) theta[m->free] = 1;
+    if (s->intercept && !s->vector) theta[m->open] = 1;
     if (ask->start == DIFFUSE) drawn.start = 0;
     make_space(&from, &drawn, s);
     series_simulate(s, from.model, theta, s->count, ask->missing, seed);
@@ -189,10 +189,10 @@ static void make_estimates(const space *m, const series *s, const pu_real *theta
             name_entry(m, s, i, &param, one->name);
             estimate_make(&param, theta[m->from[i]], C[m->from[i] * (n + 1)], (double)NAN, one);
         }
-    if (!s->vector) estimate_last(s, theta, C, n, NULL, e + m->free);
+    if (!s->vector) estimate_last(s, theta, C, n, NULL, e + m->open);
     for (r = 0; r < m->outputs && s->vector && s->regressors; r++) {
         if (skip) at[0] = m->from[m->d + r];
-        for (k = 0; k < m->columns; k++) at[skip + k] = m->free + r * m->columns + k;
+        for (k = 0; k < m->columns; k++) at[skip + k] = m->open + r * m->columns + k;
         estimate_regressors(s, theta, C, n, at, NULL, of);
         for (k = 0; k < s->regressors; k++) {
             estimate *one = e + at[k];

@@ -169,8 +169,9 @@ awk 'function u() { s = s * 16807 % 2147483647; return s / 2147483647 }
          } }' >made.csv
 (cat made.csv; printf '2021,,,,\n2022,,,,\n') >made_on.csv
 ar="$programs/noisy_ar" space="$programs/state_space"
-# R: arima(y, order = c(2, 0, 0), xreg = year - 1960, optim.control = list(reltol = 1e-16)). What lambda = 1e-7 of the variance
-# and R's optimiser (its gradient is by differences) leave is below 1e-6 of an estimate; R's errors are differences of those, 1e-3.
+# R: arima(y, order = c(2, 0, 0), xreg = year - 1960, optim.control = list(reltol = 1e-16)). What lambda = 1e-7 of the
+# variance and R's optimiser (its gradient is by differences) leave is below 1e-6 of an estimate; R's errors are differences
+# of those, 1e-3.
 says "noisy_ar: no noise" 0 "lambda is fixed at 1e-7" \
     "$ar" --data made_on.csv --columns y --order 2 --intercept --regress year --no-noise --json ar.json
 agree "noisy_ar: NLL of R's arima" "$(number nll ar.json)" 155.7547315 1e-8

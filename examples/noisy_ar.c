@@ -25,7 +25,8 @@
 #include "common/ar.h"
 #include "common/estimates.h"
 
-static const double no_noise = 1e-7; /* what stands for zero: share of the variance */
+/* What stands for zero, a share of the variance; of a build with PU_FLOAT what its digits allow. */
+static const double no_noise = sizeof(pu_real) < sizeof(double) ? 1e-4 : 1e-7;
 
 /* The autoregression, its noise fixed where that is asked for, regressors around it: theta = [gamma | kappa | lambda unless it is
    fixed | b]. */
@@ -202,7 +203,7 @@ int main(int argc, char **argv)
             printf("\n");
         }
         estimates_explain(&report, has_se);
-        if (noiseless) printf("  no noise: lambda is fixed at 1e-7 of the variance of %s\n", s.data ? "the series" : "the innovations");
+        if (noiseless) printf("  no noise: lambda is fixed at %g of the variance of %s\n", no_noise, s.data ? "the series" : "the innovations");
         printf("\n  NLL per series %.6f", nll);
         if (nll_se > 0) printf(" +- %.2g from %s", nll_se, report.last.served[PU_ITERATIVE] ? "probes" : "rounding");
         if (nll_se > 0 && report.last.served[PU_ITERATIVE]) printf(", exactly %.6f", nll_exact);

@@ -172,7 +172,7 @@ ar="$programs/noisy_ar" space="$programs/state_space"
 # R: arima(y, order = c(2, 0, 0), xreg = year - 1960, optim.control = list(reltol = 1e-16)). What lambda = 1e-7 of the
 # variance and R's optimiser (its gradient is by differences) leave is below 1e-6 of an estimate; R's errors are differences
 # of those, 1e-3.
-says "noisy_ar: no noise" 0 "lambda is fixed at 1e-7" \
+says "noisy_ar: no noise" 0 "lambda is fixed at 1e-07" \
     "$ar" --data made_on.csv --columns y --order 2 --intercept --regress year --no-noise --json ar.json
 agree "noisy_ar: NLL of R's arima" "$(number nll ar.json)" 155.7547315 1e-8
 agree "noisy_ar: phi 1" "$(number 'phi\[0\]' ar.json)" 0.84654586 3e-6

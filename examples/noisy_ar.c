@@ -4,8 +4,12 @@
    nvcc -O3 -x cu -DPU_CUDA -I. examples/noisy_ar.c -o noisy_ar -lcublas -lcufft -lcurand       (for --device cuda)
    ./noisy_ar --length 3000 --hide 0.1 --forecast 24 --svg ar.svg       simulated: what comes back of the truth
    ./noisy_ar --data air.csv --columns PM2.5 --transform log --order 5  columns of a file
+   ./noisy_ar --data huron.csv --columns level --order 2 --intercept --regress year --no-noise
 
-   z_t = phi_1 z_{t-1} + .. + phi_P z_{t-P} + N(0, kappa),   y_t = z_t + N(0, lambda),   entries of y missing at will.
+   z_t = phi_1 z_{t-1} + .. + phi_P z_{t-P} + N(0, kappa),   y_t = z_t + x_t'b + N(0, lambda),   entries of y missing at will.
+   x_t: 1 (--intercept), columns of the file (--regress). Several columns are several series that share all parameters.
+   --no-noise: a regression with autoregressive errors, as arima(xreg) of R has it. lambda is then fixed at 1e-7 of the variance
+   that y has about the regressors, which changes the likelihood in about the seventh digit of what a value adds to it.
 
    The precision of z is banded, so the automatic engine finds the exact likelihood and its gradient in O(P^2) per entry, and
    the default is L-BFGS on it, begun at moments of the data. The paper's experiment is --paper, which stands for
@@ -19,40 +23,96 @@
 #include "common/fit.h"
 #include "common/series.h"
 #include "common/ar.h"
+#include "common/estimates.h"
 
-enum { P_MAX = PU_AR_MAX, THETA = P_MAX + 2 };
+/* What stands for zero, a share of the variance; of a build with PU_FLOAT what its digits allow. */
+static const double no_noise = sizeof(pu_real) < sizeof(double) ? 1e-4 : 1e-7;
 
-/* Standard errors of the natural values from the covariance C of theta: the diagonal of J C J', J = d natural / d theta. */
-static void delta_method(const pu_ar *ar, pu_real lambda, const pu_real *C, pu_real *se)
+/* The autoregression, its noise fixed where that is asked for, regressors around it: theta = [gamma | kappa | lambda unless it is
+   fixed | b]. */
+typedef struct {
+    pu_model ar, fixed, around;
+    pu_model *model; /* the one that is fitted */
+    double noise;    /* lambda where it is fixed, else NaN */
+} process;
+
+/* Variance of the series about their regressors: that of the start of white noise. */
+static double variance_of(series *s)
 {
-    const int P = (int)ar->order, n = P + 2;
-    double J[THETA][THETA], phi[P_MAX], J_phi[P_MAX * P_MAX];
-    int k, i, j;
-    memset(J, 0, sizeof J);
-    ar_derivatives(P, ar->gamma, phi, J_phi);
-    for (i = 0; i < P; i++)
-        for (j = 0; j < P; j++) J[i][j] = J_phi[i * P + j];
-    J[P][P] = (double)ar->kappa, J[P + 1][P + 1] = (double)lambda;
-    for (k = 0; k < n; k++) {
-        double sum = 0;
-        for (i = 0; i < n; i++)
-            for (j = 0; j < n; j++) /* C is NaN where a parameter is not identified, which matters only where it enters */
-                if (J[k][i] != 0 && J[k][j] != 0) sum += J[k][i] * J[k][j] * (double)C[i * n + j];
-        se[k] = (pu_real)sqrt(sum);
+    const pu_data data = series_data(s);
+    pu_real *theta = need_reals(2 + s->regressors);
+    pu_model white, around, *model = &white;
+    pu_report told;
+    double variance;
+    memset(&white, 0, sizeof white), memset(&around, 0, sizeof around);
+    need(pu_model_noisy_ar(&white, s->length, 0, &told), &told);
+    if (s->regressors) {
+        need(pu_model_regressors(&around, &white, s->regressors, s->X, 0, &told), &told);
+        model = &around;
     }
+    need(pu_model_start(model, &data, 0, theta, &told), &told);
+    variance = exp((double)theta[0]) + exp((double)theta[1]);
+    free(theta);
+    pu_model_free(&around);
+    pu_model_free(&white);
+    return variance;
+}
+
+static void make_process(process *m, const series *s, pu_int length, int P, double noise)
+{
+    pu_int from[PU_AR_MAX + 2];
+    pu_real value[PU_AR_MAX + 2];
+    pu_report told;
+    int i;
+    need(pu_model_noisy_ar(&m->ar, length, P, &told), &told);
+    m->model = &m->ar;
+    m->noise = noise;
+    if (noise == noise) {
+        memset(value, 0, sizeof value);
+        for (i = 0; i < P + 1; i++) from[i] = i;
+        from[P + 1] = PU_ZERO, value[P + 1] = (pu_real)log(noise);
+        need(pu_model_fix(&m->fixed, &m->ar, from, value, &told), &told);
+        m->model = &m->fixed;
+    }
+    if (s->regressors) {
+        need(pu_model_regressors(&m->around, m->model, s->regressors, s->X, 0, &told), &told);
+        m->model = &m->around;
+    }
+}
+
+/* phi, kappa, lambda, b: P + 2 + regressors lines. truth: theta of a simulation, or NULL. */
+static void make_estimates(const process *m, const series *s, int P, const pu_real *theta, const pu_real *truth, const pu_real *C,
+                           estimate *e)
+{
+    const pu_int n = m->model->params;
+    estimate gamma[PU_AR_MAX];
+    pu_int i;
+    for (i = 0; i < n - s->regressors; i++) {
+        estimate *one = i < P ? gamma + i : e + i;
+        pu_param param;
+        if (pu_model_param(m->model, i, &param)) fail(1, "pu_model_param", "failed");
+        estimate_make(&param, theta[i], C[i * (n + 1)], truth ? (double)truth[i] : (double)NAN, one);
+        snprintf(one->name, sizeof one->name, "%s", param.name);
+    }
+    estimate_last(s, theta, C, n, truth, e + P + 2);
+    estimate_phi(P, C, n, gamma, e, "phi");
+    if (m->noise != m->noise) return;
+    estimate_fixed("lambda", m->noise, e + P + 1);
+    if (truth) e[P + 1].truth = m->noise;
 }
 
 int main(int argc, char **argv)
 {
     static series s;
-    static pu_real C[THETA * THETA];
-    pu_real theta[THETA], x[THETA], se[THETA], truth[THETA];
+    static process m;
+    pu_real *theta, *drawn, *C, x[PU_AR_MAX + 2], se[PU_AR_MAX + 2], truth[PU_AR_MAX + 2];
+    estimate *e;
     fit_flags flags;
     option list[FIT_FLAGS + SERIES_FLAGS + 9];
     long length = 1000, count = 5, order = 5;
-    double missing = 0.1, nll = 0, nll_se = 0, nll_exact = 0, error[3] = {0, 0, 0}, began;
+    double missing = 0.1, nll = 0, nll_se = 0, nll_exact = 0, error[3] = {0, 0, 0}, noise = (double)NAN, began;
     int paper = option_given(argc, argv, "paper", strlen("paper")), optimizer = paper, start = paper, options = 0, P, i, has_se;
-    pu_model model;
+    int noiseless = 0, all, width;
     pu_data data;
     pu_fit_options fit;
     pu_fit_report report;
@@ -63,56 +123,67 @@ int main(int argc, char **argv)
     series_default(&s), fit_flags_default(&flags);
     flags.rate = 0, flags.engine = paper; /* adam, zero, iterative are the second of their words */
     list[options++] = opt_flag("paper", "the paper's recipe: adam from zero, iterative engine; other flags count beside it", &paper);
-    list[options++] = opt_number("order", "P of the autoregression", &order, 1, P_MAX);
+    list[options++] = opt_number("order", "P of the autoregression", &order, 1, PU_AR_MAX);
     list[options++] = opt_number("length", "simulate: entries of a series", &length, 1, 100000000);
     list[options++] = opt_number("series", "simulate: how many", &count, 1, CSV_COLUMNS);
     list[options++] = opt_real("missing", "simulate: share of missing entries", &missing, 0, 0.99);
     list[options++] = opt_choice("optimizer", "of the fit; without --rate its own: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
     list[options++] = opt_choice("start", "of the fit: from the data, at gamma = 0 and kappa = lambda = 1, or at the truth of a simulation", &start, "moments,zero,truth");
+    list[options++] = opt_real("noise", "fix lambda, the variance of the noise, at this", &noise, 1e-300, 1e300);
+    list[options++] = opt_flag("no-noise", "fix it at next to nothing, 1e-7 of the variance", &noiseless);
     options += series_flags_table(&s, list + options);
+    options += series_regress_table(&s, list + options);
     options += fit_flags_table(&flags, list + options);
     options_read(argc, argv, "noisy_ar", "Fits an autoregression with observation noise to series with gaps.", options, list);
     options_apart(argc, argv, "data", "length,series,missing");
+    if (noise == noise && noiseless) fail(2, "--no-noise", "and --noise say different things");
+    series_regress_check(&s);
     device_open();
     P = (int)order;
 
     /* the series: --forecast more entries than are known, all missing */
-    memset(&model, 0, sizeof model);
     if (s.data) series_load(&s);
+    else s.known = (pu_int)length, s.length = s.known + (pu_int)s.forecast;
     if (!s.data && length < order) fail(2, "--length", "must be at least --order");
-    need(pu_model_noisy_ar(&model, s.data ? s.length : (pu_int)(length + s.forecast), P, &told), &told);
+    series_regressors(&s, s.intercept);
+    drawn = need_reals(P + 2 + s.regressors);
     if (!s.data) {
-        ar_truth(P, (uint64_t)flags.seed, theta);
-        series_simulate(&s, &model, theta, (pu_int)count, missing, (uint64_t)flags.seed);
-        ar_natural(&model, theta, truth);
+        ar_truth(P, (uint64_t)flags.seed, drawn);
+        if (noiseless) noise = no_noise * exp((double)drawn[P]);
+        if (noise == noise) drawn[P + 1] = 1; /* lambda is not in theta: b.intercept, if there is one, is 1 */
+        else if (s.intercept) drawn[P + 2] = 1;
+        make_process(&m, &s, s.length, P, noise);
+        series_simulate(&s, m.model, drawn, (pu_int)count, missing, (uint64_t)flags.seed);
     }
     series_hide(&s, (uint64_t)flags.seed);
-    data = pu_data_nan(s.count, s.length, s.y);
+    data = series_data(&s);
+    if (s.data) {
+        if (noiseless) noise = no_noise * variance_of(&s);
+        make_process(&m, &s, s.length, P, noise);
+    }
+    all = P + 2 + (int)s.regressors;
+    theta = need_reals(m.model->params), C = need_reals(m.model->params * m.model->params);
+    e = (estimate *)need_bytes((size_t)all * sizeof *e);
 
     /* the fit */
     fit_flags_options(&flags, &fit);
     fit.optimizer = optimizer == 0 ? PU_LBFGS : optimizer == 1 ? PU_ADAM : PU_SGD;
     fit.fixed_probes = fit.optimizer == PU_LBFGS; /* it needs a deterministic gradient */
     if (start == 2 && s.data) fail(2, "--start truth", "is for simulated series");
-    if (start < 2) memset(theta, 0, sizeof theta);
-    if (start == 0) need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
-    fit_run(&model, &data, &fit, NULL, theta, &report);
+    if (start == 2) memcpy(theta, drawn, (size_t)m.model->params * sizeof *theta);
+    if (start == 0) need(pu_model_start(m.model, &data, (uint64_t)flags.seed, theta, &told), &told);
+    fit_run(m.model, &data, &fit, NULL, theta, &report);
 
     /* what came out: NLL as the fit sees it, the rest by an exact engine */
     began = seconds();
     memset(&exact, 0, sizeof exact);
     exact.engine = PU_ENGINE_AUTO, exact.kind = PU_EXACT, exact.threads = fit.gradient.threads;
-    fit_nll(&model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told);
-    need(pu_model_nll(&model, theta, &data, &exact, NULL, &nll_exact, NULL, &told), &told);
-    ar_natural(&model, theta, x);
-    has_se = report.stop == PU_FIT_CONVERGED || report.stop == PU_FIT_BOUNDARY || report.stop == PU_FIT_GRADIENT;
-    if (has_se) { /* they are those of a minimum */
-        const pu_status status = pu_fit_covariance(&model, &data, &exact, NULL, theta, C, &told);
-        has_se = status == PU_OK || status == PU_UNIDENTIFIED;
-    }
-    if (has_se) delta_method(pu_model_get_ar(&model), x[P + 1], C, se);
-    for (i = 0; i < P + 2 && !has_se; i++) se[i] = (pu_real)NAN;
-    series_look(&s, &model, theta, &exact);
+    has_se = estimates_errors(m.model, &data, &exact, &flags, &report, theta, C);
+    fit_nll(m.model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told);
+    need(pu_model_nll(m.model, theta, &data, &exact, NULL, &nll_exact, NULL, &told), &told);
+    make_estimates(&m, &s, P, theta, s.data ? NULL : drawn, C, e);
+    for (i = 0; i < P + 2; i++) x[i] = (pu_real)e[i].value, se[i] = (pu_real)e[i].se, truth[i] = (pu_real)e[i].truth;
+    series_look(&s, m.model, theta, &exact);
     if (!s.data) ar_errors(P, x, truth, error);
 
     if (!flags.quiet) {
@@ -120,18 +191,19 @@ int main(int argc, char **argv)
         printf("  %ld steps, %ld gradients in %.2f s (%s); %.2f s for errors and posterior\n  device %s: %s\n\n", (long)report.step,
                (long)report.gradients, report.seconds, pu_fit_stop_text(report.stop), seconds() - began, device_name,
                report.last.plan);
-        printf("              estimate   std. error%s\n", s.data ? "" : "        truth");
-        for (i = 0; i < P + 2; i++) {
-            if (i < P) printf("  phi %-4d", i + 1);
-            else printf("  %-8s", i == P ? "kappa" : "lambda");
-            printf(" %12.5g", (double)x[i]);
-            if (has_se && se[i] == se[i]) printf(" %12.2g", (double)se[i]);
-            else printf(" %12s", "-");
-            if (!s.data) printf(" %12.5g", (double)truth[i]);
+        for (i = P + 2, width = 8; i < all; i++) width = strlen(e[i].name) > (size_t)width ? (int)strlen(e[i].name) : width;
+        printf("  %-*s %11s %12s%s\n", width, "", "estimate", "std. error", s.data ? "" : "        truth");
+        for (i = 0; i < all; i++) {
+            if (i < P) printf("  phi %-*d", width - 4, i + 1);
+            else printf("  %-*s", width, e[i].name);
+            printf(" %12.5g", e[i].value);
+            if (i == P + 1 && noise == noise) printf(" %12s", "fixed");
+            else print_number(e[i].se, 12, 2);
+            if (!s.data) printf(" %12.5g", e[i].truth);
             printf("\n");
         }
-        if (!has_se) printf("  no standard errors: the fit has not converged (more --steps?)\n");
-        if (report.stop == PU_FIT_BOUNDARY) printf("  %s is at its boundary, and has no standard error\n", report.boundary_name);
+        estimates_explain(&report, has_se);
+        if (noiseless) printf("  no noise: lambda is fixed at %g of the variance of %s\n", no_noise, s.data ? "the series" : "the innovations");
         printf("\n  NLL per series %.6f", nll);
         if (nll_se > 0) printf(" +- %.2g from %s", nll_se, report.last.served[PU_ITERATIVE] ? "probes" : "rounding");
         if (nll_se > 0 && report.last.served[PU_ITERATIVE]) printf(", exactly %.6f", nll_exact);
@@ -149,6 +221,9 @@ int main(int argc, char **argv)
     json_number(&j, "kappa", (double)x[P]);
     json_number(&j, "lambda", (double)x[P + 1]);
     json_array(&j, "standard_errors", P + 2, se); /* of phi, kappa, lambda */
+    json_converged(&j, &report);
+    json_estimates(&j, "parameters", all, e, 0);
+    json_estimates(&j, "parameter_errors", all, e, 1);
     if (!s.data) {
         json_array(&j, "truth", P + 2, truth);
         json_key(&j, "nrmse");
@@ -158,7 +233,10 @@ int main(int argc, char **argv)
     json_close(&j);
     series_draw(&s, "series, posterior band and forecast");
     series_free(&s);
-    pu_model_free(&model);
+    free(theta), free(drawn), free(C), free(e);
+    pu_model_free(&m.around);
+    pu_model_free(&m.fixed);
+    pu_model_free(&m.ar);
     device_close();
     return fit_code();
 }

@@ -1,14 +1,21 @@
-/* state_space.c - a hidden linear system seen through noise, with gaps: fit, imputation, forecast.
+/* state_space.c - a hidden linear system seen through noise, with gaps: fit, standard errors, imputation, forecast.
 
    cc -O3 -march=native -fopenmp -I. examples/state_space.c -o state_space -lm
    nvcc -O3 -x cu -DPU_CUDA -I. examples/state_space.c -o state_space -lcublas -lcufft -lcurand       (for --device cuda)
    ./state_space --length 2000 --states 2 --hide 0.1 --forecast 24 --svg ss.svg     simulated
-   ./state_space --data lynx.csv --columns value --transform log --states 3          columns of a file
+   ./state_space --data lynx.csv --columns value --transform log --states 3          a column of a file
+   ./state_space --data stocks.csv --columns DAX,CAC,FTSE --states 1 --unit          columns as a vector: a dynamic factor model
+   ./state_space --data sales.csv --columns north,south --each --intercept --regress price
 
-   z_t = A z_{t-1} + N(0, Q),   y_t = c'z_t + N(0, sigma2),   z_t of S states, begun in its stationary distribution.
+   z_t = A z_{t-1} + N(0, Q),   y_t = C z_t + d + B x_t + N(0, diag sigma2),   z_t of S states, begun in its stationary distribution,
+   at zero, or diffuse. d: --intercept, else the mean is taken out before. x_t: columns of the file (--regress). Several columns are
+   the entries of y_t; --each: series of their own with the same parameters, y_t = c'z_t + d + b'x_t + N(0, sigma2).
 
-   Other coordinates of the states give the same y, so A, c, Q are not to be compared with a truth one by one (nor have they
-   standard errors); sigma2, the eigenvalues of A, the likelihood and what is said about y are.
+   Other coordinates of the states give the same y, so A, C, Q are not to be compared with a truth one by one (nor have they
+   standard errors); sigma2, d, B, the eigenvalues of A, the likelihood and what is said about y are. --unit fixes Q = I: with one
+   state only the sign of C is then open, and there are standard errors of everything; more states may still be rotated. --anchor fixes the first S rows of C
+   at I, the first S columns see a state each: then everything is known, whatever S. A diffuse start needs that: "nothing is known"
+   is said in the units of the states, so that its likelihood has no maximum when those are free.
 */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define PU_IMPLEMENTATION
@@ -17,23 +24,183 @@
 #include "common/program.h"
 #include "common/fit.h"
 #include "common/series.h"
+#include "common/ar.h"
+#include "common/estimates.h"
 
-enum { S_MAX = PU_SSM_MAX };
+enum { S_MAX = PU_SSM_MAX, DIFFUSE = 2 }; /* DIFFUSE: place of that word in --start */
 
-/* Damped rotations, two states each, with their own frequencies, and a slow decay when a state is left over: theta = [A | c | L
-   | log sigma2], see pu_model_state_space. */
-static void make_truth(int S, pu_real *theta)
+/* The system, what is fixed of it, regressors around it. theta = [entries of the system that are free | b]; the system has
+   [A | c | L | log sigma2], as a vector [A | C | L | d | log sigma2], and b then the regressors of the first output, of the second, .. */
+typedef struct {
+    pu_model system, fixed, around;
+    pu_model *model;                /* the one that is fitted */
+    int S, outputs, unit, anchor;   /* outputs: entries of a vector; 1 also where series are no vectors */
+    pu_int C, L, d, sigma2;         /* where they begin in the system's theta; d = sigma2 where there is none */
+    pu_int *from;                   /* of the system's entries: place in theta, or PU_ZERO */
+    pu_real *value;                 /* what they are fixed at */
+    pu_int open;                    /* how many of them are free */
+    pu_int columns;                 /* regressors of each output, without an intercept that is d */
+    pu_real *X;                     /* of a vector: steps outputs x outputs columns */
+} space;
+
+/* What the command line asks for. */
+typedef struct {
+    long length, count, states, outputs, starts;
+    double missing;
+    int optimizer, start, each, unit, anchor;
+} request;
+
+/* Damped rotations, two states each, with their own frequencies, and a slow decay when a state is left over. Outputs see the
+   states in proportions of their own. With Q = I what was in Q is in C. */
+static void make_truth(const space *m, int intercept, pu_real *theta)
 {
-    pu_real *c = theta + S * S, *L = c + S;
-    int i;
+    const int S = m->S;
+    pu_real *C = theta + m->C, *L = theta + m->L;
+    int i, r;
     for (i = 0; i + 1 < S; i += 2) {
         const double radius = 0.97, angle = 0.5 / (1 + i / 2);
         theta[i * S + i] = theta[(i + 1) * S + i + 1] = (pu_real)(radius * cos(angle));
         theta[i * S + i + 1] = (pu_real)(-radius * sin(angle)), theta[(i + 1) * S + i] = (pu_real)(radius * sin(angle));
     }
     if (S % 2) theta[S * S - 1] = PU_R(0.9);
-    for (i = 0; i < S; i++) c[i] = i % 2 ? PU_R(0) : PU_R(1), L[i * (i + 1) / 2 + i] = (pu_real)log(0.3);
-    L[S * (S + 1) / 2] = (pu_real)log(0.25);
+    for (r = 0; r < m->outputs; r++) {
+        for (i = 0; i < S; i++) {
+            const double turn = 0.8 * (1 + i / 2);
+            C[r * S + i] = (pu_real)((i % 2 ? sin(turn * r) : cos(turn * r)) * (m->unit ? 0.3 : 1));
+        }
+        for (i = 0; i < S && m->anchor && r < S; i++) C[r * S + i] = (pu_real)(i == r);
+        theta[m->sigma2 + r] = (pu_real)log(0.25);
+        if (m->d < m->sigma2) theta[m->d + r] = (pu_real)(intercept ? 1 : 0);
+    }
+    for (i = 0; i < S; i++) L[i * (i + 1) / 2 + i] = m->unit ? PU_R(0) : (pu_real)log(0.3);
+}
+
+/* The system itself, and what is to be fixed of it: L at I, or the upper part of C; d at 0 where the mean has been taken out. */
+static void make_system(space *m, const request *ask, const series *s)
+{
+    static const pu_ssm_start starts[] = {PU_SSM_STATIONARY, PU_SSM_ZERO, PU_SSM_DIFFUSE};
+    const int S = (int)ask->states;
+    pu_report told;
+    pu_int i, last;
+    m->S = S, m->unit = ask->unit, m->anchor = ask->anchor, m->outputs = s->vector ? (int)s->count : 1;
+    if (s->vector)
+        need(pu_model_dynamic_factors(&m->system, s->length, s->count, S, starts[ask->start], &told), &told);
+    else
+        need(pu_model_state_space(&m->system, s->length, S, starts[ask->start], &told), &told);
+    last = m->system.params;
+    m->C = S * S, m->L = m->C + m->outputs * S, m->sigma2 = last - m->outputs;
+    m->d = s->vector ? m->sigma2 - m->outputs : m->sigma2;
+    m->from = (pu_int *)need_bytes((size_t)last * sizeof *m->from);
+    m->value = need_reals(last); /* zeros: d, L below its diagonal, and the logarithm of that */
+    for (i = 0; i < last; i++) {
+        const int fixed = (m->unit && i >= m->L && i < m->d) || (!s->intercept && i >= m->d && i < m->sigma2);
+        const int anchored = m->anchor && i >= m->C && i < m->C + S * S;
+        m->from[i] = fixed || anchored ? PU_ZERO : m->open++;
+        if (anchored) m->value[i] = (pu_real)((i - m->C) % (S + 1) == 0);
+    }
+}
+
+/* And the models around it: s->X for series of their own; for a vector every output has coefficients of its own. */
+static void make_space(space *m, const request *ask, const series *s)
+{
+    const pu_int skip = s->vector && s->intercept, p = s->regressors;
+    const pu_real *X = s->X;
+    pu_report told;
+    pu_int t, r, k, q;
+    make_system(m, ask, s);
+    q = m->outputs;
+    m->model = &m->system;
+    m->columns = p - skip;
+    if (m->open < m->system.params) {
+        need(pu_model_fix(&m->fixed, &m->system, m->from, m->value, &told), &told);
+        m->model = &m->fixed;
+    }
+    if (!m->columns) return;
+    if (s->vector) {
+        X = m->X = need_reals(s->length * q * q * m->columns);
+        for (t = 0; t < s->length; t++)
+            for (r = 0; r < q; r++)
+                for (k = 0; k < m->columns; k++)
+                    m->X[((t * q + r) * q + r) * m->columns + k] = s->X[t * p + skip + k];
+    }
+    need(pu_model_regressors(&m->around, m->model, q * m->columns, X, 0, &told), &told);
+    m->model = &m->around;
+}
+
+static void free_space(space *m)
+{
+    free(m->from), free(m->value), free(m->X);
+    pu_model_free(&m->around);
+    pu_model_free(&m->fixed);
+    pu_model_free(&m->system);
+}
+
+/* theta of a simulation, and that. A diffuse state cannot be drawn: it is stationary then. */
+static void simulate(space *m, const request *ask, series *s, uint64_t seed, pu_real *theta)
+{
+    pu_real *full = need_reals(m->system.params);
+    request drawn = *ask;
+    space from;
+    pu_int i;
+    memset(&from, 0, sizeof from);
+    make_truth(m, s->intercept, full);
+    for (i = 0; i < m->system.params; i++)
+        if (m->from[i] >= 0) theta[m->from[i]] = full[i];
+    if (s->intercept && !s->vector) theta[m->open] = 1;
+    if (ask->start == DIFFUSE) drawn.start = 0;
+    make_space(&from, &drawn, s);
+    series_simulate(s, from.model, theta, s->count, ask->missing, seed);
+    free_space(&from);
+    free(full);
+}
+
+/* What is fixed moves scales to where they are free: states of a start have variance one, see pu_model_state_space. */
+static void adjust_start(const space *m, pu_real *theta)
+{
+    int r, k;
+    for (k = 0; k < m->S; k++) {
+        const double a = (double)theta[k * (m->S + 1)], innovation = sqrt(fmax(1 - a * a, 0.01));
+        for (r = 0; r < m->outputs && m->unit; r++) theta[m->from[m->C + r * m->S + k]] *= (pu_real)innovation;
+        if (m->anchor) theta[m->from[m->L + k * (k + 3) / 2]] += theta[m->from[m->sigma2 + k]] / 2;
+    }
+}
+
+/* An entry of the system by its name: where outputs are columns of a file, that of the column stands for the number. */
+static void name_entry(const space *m, const series *s, pu_int i, pu_param *param, char *name)
+{
+    if (pu_model_param(&m->system, i, param)) fail(1, "pu_model_param", "failed");
+    if (s->vector && i >= m->C && i < m->L)
+        snprintf(name, ESTIMATE_NAME, "C.%s[%d]", s->table.name[(i - m->C) / m->S], (int)((i - m->C) % m->S));
+    else if (s->vector && i >= m->d)
+        snprintf(name, ESTIMATE_NAME, "%s.%s", i < m->sigma2 ? "d" : "sigma2", s->table.name[(i - m->d) % m->outputs]);
+    else snprintf(name, ESTIMATE_NAME, "%s", param->name);
+}
+
+/* One for each entry of theta, in its order. */
+static void make_estimates(const space *m, const series *s, const pu_real *theta, const pu_real *C, estimate *e)
+{
+    const pu_int n = m->model->params, skip = s->regressors - m->columns;
+    estimate *of = (estimate *)need_bytes((size_t)(s->regressors + 1) * sizeof *of);
+    pu_int *at = (pu_int *)need_bytes((size_t)(s->regressors + 1) * sizeof *at), i, r, k;
+    for (i = 0; i < m->system.params; i++)
+        if (m->from[i] >= 0) {
+            estimate *one = e + m->from[i];
+            pu_param param;
+            name_entry(m, s, i, &param, one->name);
+            estimate_make(&param, theta[m->from[i]], C[m->from[i] * (n + 1)], (double)NAN, one);
+        }
+    if (!s->vector) estimate_last(s, theta, C, n, NULL, e + m->open);
+    for (r = 0; r < m->outputs && s->vector && s->regressors; r++) {
+        if (skip) at[0] = m->from[m->d + r];
+        for (k = 0; k < m->columns; k++) at[skip + k] = m->open + r * m->columns + k;
+        estimate_regressors(s, theta, C, n, at, NULL, of);
+        for (k = 0; k < s->regressors; k++) {
+            estimate *one = e + at[k];
+            if (k >= skip) snprintf(one->name, ESTIMATE_NAME, "b.%s.%s", s->regressor[k], s->table.name[r]);
+            one->value = of[k].value, one->se = of[k].se, one->low = of[k].low, one->high = of[k].high, one->truth = of[k].truth;
+        }
+    }
+    free(of), free(at);
 }
 
 /* |largest eigenvalue| of A, by its powers: the memory of the system. */
@@ -57,90 +224,171 @@ static double radius_of(const pu_ssm *m)
     return exp(log_scale / power);
 }
 
+/* Those that can be read: with a standard error, or of y and not of the coordinates of the states. */
+static void print_estimates(const space *m, int has_errors, int count, const estimate *e)
+{
+    const pu_int y = m->from[m->sigma2] - (m->from[m->d] >= 0 ? m->sigma2 - m->d : 0);
+    estimate *shown = (estimate *)need_bytes((size_t)count * sizeof *shown);
+    int k, n = 0, open = 0;
+    for (k = 0; k < count; k++) {
+        if (e[k].se == e[k].se || k >= y) shown[n++] = e[k];
+        else open++;
+    }
+    estimates_print(n, shown, 0);
+    if (open && has_errors)
+        printf("  %d parameters of A, C, Q have no standard error: other coordinates of the states do as well%s\n", open,
+               m->unit ? " (--anchor)" : " (--unit, --anchor)");
+    free(shown);
+}
+
+static void print_matrix(int rows, int columns, const char *name, const pu_real *x)
+{
+    int i;
+    printf("  %s", name);
+    for (i = 0; i < rows * columns; i++) printf("%s %9.4f", i && i % columns == 0 ? "\n   " : "", (double)x[i]);
+    printf("\n");
+}
+
+static void write_json(const fit_flags *flags, const space *m, const series *s, const pu_fit_report *report, const double *nll,
+                       const pu_real *full, const estimate *e)
+{
+    const pu_ssm *ssm = pu_model_get_ssm(m->model);
+    const int S = m->S, count = (int)m->model->params;
+    pu_real *sigma2 = need_reals(m->outputs);
+    json j = json_open(flags->json);
+    int r;
+    for (r = 0; r < m->outputs; r++) sigma2[r] = (pu_real)exp((double)full[m->sigma2 + r]);
+    json_fit(&j, flags, report, nll[0], nll[1]);
+    json_converged(&j, report);
+    json_number(&j, "states", (double)S);
+    json_array(&j, "A", S * S, ssm->A);
+    json_array(&j, s->vector ? "C" : "c", m->outputs * S, full + m->C);
+    json_array(&j, "Q", S * S, ssm->Q);
+    if (s->vector) json_array(&j, "sigma2", m->outputs, sigma2);
+    else json_number(&j, "sigma2", (double)sigma2[0]);
+    json_number(&j, "spectral_radius", radius_of(ssm));
+    json_estimates(&j, "parameters", count, e, 0);
+    json_estimates(&j, "standard_errors", count, e, 1);
+    if (report->starts > 1) json_number(&j, "starts", (double)report->starts), json_number(&j, "near_best", (double)report->near_best);
+    if (!s->data) json_number(&j, "nll_truth", nll[2]);
+    series_json(s, &j);
+    json_close(&j);
+    free(sigma2);
+}
+
+static void read_options(int argc, char **argv, request *ask, series *s, fit_flags *flags)
+{
+    option list[FIT_FLAGS + SERIES_FLAGS + 11];
+    int n = 0;
+    memset(ask, 0, sizeof *ask);
+    series_default(s), fit_flags_default(flags);
+    flags->rate = 0;
+    ask->length = 1000, ask->count = 3, ask->states = 2, ask->outputs = 1, ask->starts = 1, ask->missing = 0.1;
+    list[n++] = opt_number("states", "S, size of the hidden state", &ask->states, 1, S_MAX);
+    list[n++] = opt_choice("start", "of the state, what is known of it at first", &ask->start, "stationary,zero,diffuse");
+    list[n++] = opt_flag("unit", "fix Q = I", &ask->unit);
+    list[n++] = opt_flag("anchor", "fix the first S rows of C at I", &ask->anchor);
+    list[n++] = opt_flag("each", "several columns are series with the same parameters, not the entries of a vector", &ask->each);
+    list[n++] = opt_number("starts", "fits from so many starts; the best one counts", &ask->starts, 1, 1000);
+    list[n++] = opt_number("length", "simulate: entries of a series", &ask->length, 1, 100000000);
+    list[n++] = opt_number("series", "simulate: how many, with the same parameters", &ask->count, 1, CSV_COLUMNS);
+    list[n++] = opt_number("outputs", "simulate: a single series of vectors of this size", &ask->outputs, 1, CSV_COLUMNS);
+    list[n++] = opt_real("missing", "simulate: share of missing entries", &ask->missing, 0, 0.99);
+    list[n++] = opt_choice("optimizer", "of the fit; without --rate its own: 1, 0.1, 0.01", &ask->optimizer, "lbfgs,adam,sgd");
+    n += series_flags_table(s, list + n);
+    n += series_regress_table(s, list + n);
+    n += fit_flags_table(flags, list + n);
+    options_read(argc, argv, "state_space",
+                 "Fits a linear state space model to series with gaps. Several columns are a vector per time step (a dynamic factor\n"
+                 "model); with --each they are series with the same parameters, and \"nll\" is the mean over them.", n, list);
+    options_apart(argc, argv, "data", "length,series,missing,outputs");
+    if (ask->outputs > 1 && option_given(argc, argv, "series", 6)) fail(2, "--series", "and --outputs: a series of vectors is one");
+    if (ask->unit && ask->anchor) fail(2, "--unit", "and --anchor: one of them is enough");
+    if (ask->start == DIFFUSE && !ask->anchor)
+        fail(2, "--start diffuse", "needs --anchor: its likelihood has no maximum in free coordinates of the states");
+    if (!s->data && ask->each) fail(2, "--each", "is for columns of --data");
+    series_regress_check(s);
+    s->vector = s->data ? !ask->each : ask->outputs > 1;
+    if (!s->data) s->count = (pu_int)(s->vector ? ask->outputs : ask->count);
+}
+
 int main(int argc, char **argv)
 {
+    static const char *const starts[] = {"stationary", "at zero", "diffuse"};
     static series s;
+    static space m;
+    request ask;
     fit_flags flags;
-    option list[FIT_FLAGS + SERIES_FLAGS + 5];
-    long length = 1000, count = 3, states = 2;
-    double missing = 0.1, nll = 0, nll_se = 0, nll_truth = 0;
-    int optimizer = 0, options = 0, i;
-    pu_real *theta;
-    pu_model model;
+    double nll[3] = {0, 0, 0}; /* of the fit, its error, at the truth */
+    int r, has_se;
+    pu_real *theta, *full, *C;
+    estimate *e;
     pu_data data;
     pu_fit_options fit;
     pu_fit_report report;
     pu_options exact;
     pu_report told;
-    pu_int at_noise;
-    json j;
+    pu_int i;
 
-    series_default(&s), fit_flags_default(&flags);
-    flags.rate = 0;
-    list[options++] = opt_number("states", "S, size of the hidden state", &states, 1, S_MAX);
-    list[options++] = opt_number("length", "simulate: entries of a series", &length, 1, 100000000);
-    list[options++] = opt_number("series", "simulate: how many", &count, 1, CSV_COLUMNS);
-    list[options++] = opt_real("missing", "simulate: share of missing entries", &missing, 0, 0.99);
-    list[options++] = opt_choice("optimizer", "of the fit; without --rate its own: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
-    options += series_flags_table(&s, list + options);
-    options += fit_flags_table(&flags, list + options);
-    options_read(argc, argv, "state_space", "Fits a linear state space model to series with gaps.", options, list);
-    options_apart(argc, argv, "data", "length,series,missing");
+    read_options(argc, argv, &ask, &s, &flags);
     device_open();
-
-    memset(&model, 0, sizeof model), memset(&exact, 0, sizeof exact);
+    memset(&exact, 0, sizeof exact);
     exact.engine = PU_ENGINE_AUTO, exact.kind = PU_EXACT, exact.threads = (int)flags.threads;
-    if (s.data) series_load(&s);
-    need(pu_model_state_space(&model, s.data ? s.length : (pu_int)(length + s.forecast), (pu_int)states, PU_SSM_STATIONARY,
-                              &told), &told);
-    theta = need_reals(model.params), at_noise = model.params - 1;
-    if (!s.data) {
-        make_truth((int)states, theta);
-        series_simulate(&s, &model, theta, (pu_int)count, missing, (uint64_t)flags.seed);
-    }
-    series_hide(&s, (uint64_t)flags.seed);
-    data = pu_data_nan(s.count, s.length, s.y);
-    if (!s.data) need(pu_model_nll(&model, theta, &data, &exact, NULL, &nll_truth, NULL, &told), &told);
 
+    /* the series and the model */
+    if (s.data) series_load(&s);
+    else s.known = (pu_int)ask.length, s.length = s.known + (pu_int)s.forecast;
+    if (s.count == 1) s.vector = 0;
+    if (ask.anchor && ask.states > (s.vector ? (long)s.count : 1))
+        fail(2, "--anchor", "needs as many columns as states, as a vector");
+    series_regressors(&s, s.intercept);
+    make_space(&m, &ask, &s);
+    theta = need_reals(m.model->params), C = need_reals(m.model->params * m.model->params), full = need_reals(m.system.params);
+    e = (estimate *)need_bytes((size_t)m.model->params * sizeof *e);
+    if (!s.data) simulate(&m, &ask, &s, (uint64_t)flags.seed, theta);
+    series_hide(&s, (uint64_t)flags.seed);
+    data = series_data(&s);
+    if (!s.data) need(pu_model_nll(m.model, theta, &data, &exact, NULL, &nll[2], NULL, &told), &told);
+
+    /* the fit, and what it is worth */
     fit_flags_options(&flags, &fit);
-    fit.optimizer = optimizer == 0 ? PU_LBFGS : optimizer == 1 ? PU_ADAM : PU_SGD;
+    fit.optimizer = ask.optimizer == 0 ? PU_LBFGS : ask.optimizer == 1 ? PU_ADAM : PU_SGD;
     fit.fixed_probes = fit.optimizer == PU_LBFGS; /* it needs a deterministic gradient */
-    need(pu_model_start(&model, &data, 0, theta, &told), &told); /* 0: that from the moments of the data, nothing random */
-    fit_run(&model, &data, &fit, NULL, theta, &report);
-    fit_nll(&model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told);
-    series_look(&s, &model, theta, &exact);
+    fit.starts = (pu_int)ask.starts;
+    need(pu_model_start(m.model, &data, 0, theta, &told), &told); /* 0: that from the moments of the data, nothing random */
+    adjust_start(&m, theta);
+    fit_run(m.model, &data, &fit, NULL, theta, &report);
+    has_se = estimates_errors(m.model, &data, &exact, &flags, &report, theta, C);
+    fit_nll(m.model, theta, &data, &fit.gradient, NULL, &nll[0], &nll[1], &told);
+    for (i = 0; i < m.system.params; i++) full[i] = m.from[i] >= 0 ? theta[m.from[i]] : m.value[i];
+    make_estimates(&m, &s, theta, C, e);
+    series_look(&s, m.model, theta, &exact);
 
     if (!flags.quiet) {
-        const pu_ssm *m = pu_model_get_ssm(&model);
-        printf("state space model of %ld states: %ld series of %ld entries\n", states, (long)s.count, (long)s.known);
-        printf("  %ld steps, %ld gradients in %.2f s (%s)\n  device %s: %s\n\n  A", (long)report.step, (long)report.gradients, report.seconds,
+        const pu_ssm *ssm = pu_model_get_ssm(m.model);
+        printf("state space model of %ld states: %ld series of %ld entries%s, start %s\n", ask.states, (long)s.count, (long)s.known,
+               s.vector ? " as one of vectors" : "", starts[ask.start]);
+        printf("  %ld steps, %ld gradients in %.2f s (%s)\n  device %s: %s\n\n", (long)report.step, (long)report.gradients, report.seconds,
                pu_fit_stop_text(report.stop), device_name, report.last.plan);
-        for (i = 0; i < states * states; i++) printf("%s %9.4f", i && i % states == 0 ? "\n   " : "", (double)m->A[i]);
-        printf("\n  c");
-        for (i = 0; i < states; i++) printf(" %9.4f", (double)theta[states * states + i]);
-        printf("\n\n  spectral radius %.4f, sigma2 %.5g%s\n", radius_of(m), exp((double)theta[at_noise]),
-               s.data ? "" : states == 1 ? " (truth 0.9, 0.25)" : " (truth 0.97, 0.25)");
-        printf("  NLL per series %.6f", nll);
-        if (nll_se > 0) printf(" +- %.2g from %s", nll_se, report.last.served[PU_ITERATIVE] ? "probes" : "rounding");
-        if (!s.data) printf(" (at the truth %.6f)", nll_truth);
+        print_matrix(m.S, m.S, "A", ssm->A);
+        print_matrix(m.outputs, m.S, s.vector ? "C" : "c", full + m.C);
+        printf("\n  spectral radius %.4f, sigma2", radius_of(ssm));
+        for (r = 0; r < m.outputs; r++) printf(" %.5g", exp((double)full[m.sigma2 + r]));
+        printf("%s\n\n", s.data ? "" : ask.states == 1 ? " (truth 0.9, 0.25)" : " (truth 0.97, 0.25)");
+        print_estimates(&m, has_se, (int)m.model->params, e);
+        estimates_explain(&report, has_se);
+        printf("\n  NLL%s %.6f", s.vector ? "" : " per series", nll[0]);
+        if (nll[1] > 0) printf(" +- %.2g from %s", nll[1], report.last.served[PU_ITERATIVE] ? "probes" : "rounding");
+        if (!s.data) printf(" (at the truth %.6f)", nll[2]);
+        if (report.starts > 1) printf(", which %ld of %ld starts reach", (long)report.near_best, (long)report.starts);
         printf("\n");
         series_print(&s);
     }
-    j = json_open(flags.json);
-    json_fit(&j, &flags, &report, nll, nll_se);
-    json_number(&j, "states", (double)states);
-    json_array(&j, "A", (pu_int)(states * states), theta);
-    json_array(&j, "c", (pu_int)states, theta + states * states);
-    json_array(&j, "Q", (pu_int)(states * states), pu_model_get_ssm(&model)->Q);
-    json_number(&j, "sigma2", exp((double)theta[at_noise]));
-    json_number(&j, "spectral_radius", radius_of(pu_model_get_ssm(&model)));
-    if (!s.data) json_number(&j, "nll_truth", nll_truth);
-    series_json(&s, &j);
-    json_close(&j);
+    write_json(&flags, &m, &s, &report, nll, full, e);
     series_draw(&s, "series, posterior band and forecast");
     series_free(&s);
-    free(theta);
-    pu_model_free(&model);
+    free(theta), free(full), free(C), free(e);
+    free_space(&m);
     device_close();
     return fit_code();
 }

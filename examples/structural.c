@@ -19,8 +19,9 @@
 #include "common/fit.h"
 #include "common/series.h"
 #include "common/ar.h"
+#include "common/estimates.h"
 
-enum { PARTS = 6, NAME = CSV_NAME + 8, SHOW = 400 }; /* parts at most; bytes of a name; entries in a picture */
+enum { PARTS = 6, NAME = CSV_NAME + 8 }; /* parts at most; bytes of a name */
 
 static const double two_pi = 6.28318530717958647692;
 
@@ -28,7 +29,7 @@ static const double two_pi = 6.28318530717958647692;
 typedef struct {
     int level, slope, form, cycle, matern;
     long season, ar, starts;
-    const char *constant, *regress, *components;
+    const char *constant, *components;
 } request;
 
 /* The model: its parts, and the regressors around them. */
@@ -38,27 +39,11 @@ typedef struct {
     pu_part part[PARTS];
     const char *name[PARTS];
     int count;
-    pu_real *X;            /* length x regressors */
-    pu_int regressors, inner; /* columns of X; parameters of the parts */
-    char (*regressor)[CSV_NAME];
+    const series *s; /* its regressors */
+    pu_int inner;    /* parameters of the parts */
 } structure;
 
-/* A line of the table. */
-typedef struct {
-    char name[NAME];
-    double value, se, low, high, truth; /* NaN where there is none */
-} estimate;
-
 /* ---- the model ---- */
-
-/* Is this word in the list, words with commas between? */
-static int listed(const char *list, const char *word)
-{
-    const size_t length = strlen(word);
-    for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
-        if (strcspn(list, ",") == length && !strncmp(list, word, length)) return 1;
-    return 0;
-}
 
 static void add_part(structure *m, const request *ask, pu_part_kind kind, long size, const char *name)
 {
@@ -66,7 +51,7 @@ static void add_part(structure *m, const request *ask, pu_part_kind kind, long s
     memset(p, 0, sizeof *p);
     p->kind = kind;
     p->size = (pu_int)size;
-    p->constant = listed(ask->constant, name);
+    p->constant = series_listed(ask->constant, name);
     m->name[m->count++] = name;
 }
 
@@ -85,50 +70,10 @@ static void choose_parts(structure *m, const request *ask)
         char one[NAME];
         int i, found = 0;
         snprintf(one, sizeof one, "%.*s", (int)strcspn(word, ","), word);
-        if (!listed("level,slope,season", one)) fail(2, "--constant", "takes level, slope, season, with commas between");
+        if (!series_listed("level,slope,season", one)) fail(2, "--constant", "takes level, slope, season, with commas between");
         for (i = 0; i < m->count; i++) found += !strcmp(m->name[i], one);
         if (!found) fail(2, one, "is to be constant, but is not asked for; see --help");
     }
-}
-
-/* The columns of --regress, and of ones where no part has a level, down to the end of the forecast. */
-static void load_regressors(structure *m, const request *ask, const series *s)
-{
-    const int intercept = !(ask->level || ask->slope);
-    csv_format format = {',', 1, NULL, 0, 0};
-    csv_table table;
-    char why[CSV_WHY];
-    pu_int i, t, p = 0;
-    memset(&table, 0, sizeof table);
-    if (ask->regress) {
-        if (!s->data || !s->columns) fail(2, "--regress", "needs --data and --columns");
-        format.separator = ",;\t"[s->separator], format.header = !s->no_header, format.columns = ask->regress;
-        format.marked = s->mark == s->mark, format.mark = s->mark;
-        if (!csv_read(s->data, &format, &table, why)) fail(1, s->data, why);
-        if (s->length > table.rows) {
-            snprintf(why, sizeof why, "needs the regressors of the future: rows below the last value of the series, with that "
-                     "empty; the file has %ld", (long)(table.rows - s->known));
-            fail(1, "--forecast", why);
-        }
-    }
-    m->regressors = intercept + table.columns;
-    m->X = need_reals(m->regressors * s->length);
-    m->regressor = (char(*)[CSV_NAME])need_bytes((size_t)(m->regressors + 1) * CSV_NAME);
-    if (intercept) {
-        snprintf(m->regressor[p++], CSV_NAME, "intercept");
-        for (t = 0; t < s->length; t++) m->X[t * m->regressors] = 1;
-    }
-    for (i = 0; i < table.columns; i++, p++) {
-        memcpy(m->regressor[p], table.name[i], CSV_NAME);
-        if (listed(s->columns, table.name[i])) fail(2, "--regress", "a column is a series or a regressor, not both");
-        for (t = 0; t < s->length; t++) {
-            const pu_real x = table.value[i * table.rows + t];
-            snprintf(why, sizeof why, "row %ld of column %.60s is empty; regressors have no gaps", (long)t + 1, table.name[i]);
-            if (x != x) fail(1, s->data, why);
-            m->X[t * m->regressors + p] = x;
-        }
-    }
-    csv_free(&table);
 }
 
 static void make_model(structure *m, pu_int length)
@@ -137,8 +82,8 @@ static void make_model(structure *m, pu_int length)
     need(pu_model_structural(&m->parts_model, length, m->part, m->count, &told), &told);
     m->model = &m->parts_model;
     m->inner = m->parts_model.params;
-    if (!m->regressors) return;
-    need(pu_model_regressors(&m->around, &m->parts_model, m->regressors, m->X, 0, &told), &told);
+    if (!m->s->regressors) return;
+    need(pu_model_regressors(&m->around, &m->parts_model, m->s->regressors, m->s->X, 0, &told), &told);
     m->model = &m->around;
 }
 
@@ -152,7 +97,7 @@ static pu_param parameter(const structure *m, pu_int i, char *name)
     told.status = status;
     need(status, &told);
     if (i < m->inner) snprintf(name, NAME, "%s", param.name);
-    else snprintf(name, NAME, "b.%s", m->regressor[i - m->inner]);
+    else snprintf(name, NAME, "b.%s", m->s->regressor[i - m->inner]);
     return param;
 }
 
@@ -178,108 +123,28 @@ static void make_truth(const structure *m, pu_real *theta)
     }
 }
 
-/* ---- the fit and what it is worth ---- */
-
-static void covariance_none(pu_int params, pu_real *C)
-{
-    pu_int i;
-    for (i = 0; i < params * params; i++) C[i] = (pu_real)NAN;
-}
-
-/* Covariance of theta; NaN, and 0, where there is none. Says how long it may take. */
-static int covariance(pu_model *model, const pu_data *data, const pu_options *options, const fit_flags *flags, double one,
-                      const pu_real *theta, pu_real *C)
-{
-    const double predicted = 2 * (double)model->params * one;
-    pu_report told;
-    pu_status status;
-    if (predicted > 5 && !flags->quiet)
-        fprintf(stderr, "%s: standard errors, about %.0f s\n", program_name, predicted);
-    status = pu_fit_covariance(model, data, options, NULL, theta, C, &told);
-    if (status == PU_OK || status == PU_UNIDENTIFIED || status == PU_INEXACT) return 1;
-    covariance_none(model->params, C);
-    return 0;
-}
-
-/* One step of Newton's method from where the fit came to rest, theta - N C g, which a small part of a standard error is left
-   of; kept where the likelihood agrees. Parameters without a covariance stay. */
-static void refine(pu_model *model, const pu_data *data, const pu_options *options, const pu_real *C, pu_real *theta)
-{
-    const pu_int n = model->params;
-    pu_real *g = need_reals(2 * n), *next = g + n;
-    pu_report before, after;
-    double nll = 0;
-    pu_int i, j;
-    if (pu_model_gradient(model, theta, data, options, NULL, g, NULL, &before) == PU_OK) {
-        for (i = 0; i < n; i++) {
-            double step = 0;
-            for (j = 0; j < n; j++)
-                if (C[i * n + j] == C[i * n + j]) step += (double)C[i * n + j] * (double)g[j];
-            next[i] = (pu_real)((double)theta[i] - (double)data->n * step);
-        }
-        if (pu_model_nll(model, next, data, options, NULL, &nll, NULL, &after) == PU_OK && nll <= before.nll)
-            memcpy(theta, next, (size_t)n * sizeof *theta);
-    }
-    free(g);
-}
-
-/* d natural / d theta at the natural value x */
-static double derivative(const pu_param *param, double x)
-{
-    switch (param->scale) {
-    case PU_SCALE_LOG: return x;
-    case PU_SCALE_ATANH: return 1 - x * x;
-    case PU_SCALE_LOGIT: return (x - param->lower) * (param->upper - x) / (param->upper - param->lower);
-    default: return 1;
-    }
-}
-
-/* phi of the autoregression, whose partial autocorrelations are at theta + first: the delta method. */
-static int add_phi(const structure *m, int P, pu_int first, const pu_real *C, const estimate *gamma, estimate *out)
-{
-    const pu_int n = m->model->params;
-    double J[PU_AR_MAX * PU_AR_MAX], phi[PU_AR_MAX], unused[PU_AR_MAX * PU_AR_MAX], truth[PU_AR_MAX];
-    pu_real at[PU_AR_MAX];
-    int i, j, k;
-    memset(at, 0, sizeof at);
-    for (i = 0; i < P; i++) at[i] = (pu_real)gamma[i].truth;
-    ar_derivatives(P, at, truth, unused);
-    for (i = 0; i < P; i++) at[i] = (pu_real)gamma[i].value;
-    ar_derivatives(P, at, phi, J);
-    for (k = 0; k < P; k++) {
-        double variance = 0;
-        for (i = 0; i < P; i++)
-            for (j = 0; j < P; j++) variance += J[k * P + i] * J[k * P + j] * (double)C[(first + i) * n + first + j];
-        snprintf(out[k].name, NAME, "phi.ar[%d]", k);
-        out[k].value = phi[k], out[k].se = sqrt(variance), out[k].truth = truth[k];
-        out[k].low = phi[k] - 1.96 * out[k].se, out[k].high = phi[k] + 1.96 * out[k].se;
-    }
-    return P;
-}
+/* ---- what came out ---- */
 
 /* All parameters, natural, and what follows from them: phi of an autoregression, the period of a cycle. Returns how many. */
 static int make_estimates(const structure *m, const pu_real *theta, const pu_real *truth, const pu_real *C, estimate *e)
 {
     const pu_int n = m->model->params;
     int count = 0, i, P = 0, first = 0;
-    for (i = 0; i < (int)n; i++) {
+    for (i = 0; i < (int)m->inner; i++) {
         const pu_param param = parameter(m, i, e[i].name);
-        const double se = sqrt((double)C[i * n + i]), at = (double)theta[i];
-        e[i].value = pu_param_natural(&param, at);
-        e[i].se = se * derivative(&param, e[i].value);
-        e[i].low = pu_param_natural(&param, at - 1.96 * se), e[i].high = pu_param_natural(&param, at + 1.96 * se);
-        e[i].truth = truth ? pu_param_natural(&param, (double)truth[i]) : (double)NAN;
+        estimate_make(&param, theta[i], C[i * (n + 1)], truth ? (double)truth[i] : (double)NAN, e + i);
         if (!strncmp(e[i].name, "gamma.ar", 8) && P++ == 0) first = i;
     }
+    estimate_last(m->s, theta, C, n, truth, e + m->inner);
     count = (int)n;
     for (i = 0; i < (int)n; i++)
         if (!strcmp(e[i].name, "frequency.cycle")) {
             estimate *period = e + count++;
-            snprintf(period->name, NAME, "period.cycle");
+            snprintf(period->name, sizeof period->name, "period.cycle");
             period->value = two_pi / e[i].value, period->se = period->value / e[i].value * e[i].se;
             period->low = two_pi / e[i].high, period->high = two_pi / e[i].low, period->truth = two_pi / e[i].truth;
         }
-    if (P) count += add_phi(m, P, first, C, e + first, e + count);
+    if (P) count += estimate_phi(P, C + first * (n + 1), n, e + first, e + count, "phi.ar");
     return count;
 }
 
@@ -291,12 +156,12 @@ static void look_at(structure *m, int i, const series *s, const pu_real *theta, 
                     pu_real *mean, pu_real *variance)
 {
     const pu_data data = pu_data_nan(1, s->length, s->y);
-    const pu_int p = m->regressors, n = m->model->params;
+    const pu_int p = s->regressors, n = m->model->params;
     pu_predict_result out;
     pu_report told;
     pu_int t, a, b;
     for (t = 0; t < s->length && i >= m->count; t++) {
-        const pu_real *x = m->X + t * p;
+        const pu_real *x = s->X + t * p;
         mean[t] = variance[t] = 0;
         for (a = 0; a < p; a++) {
             mean[t] += x[a] * theta[m->inner + a];
@@ -317,37 +182,6 @@ static void look_at(structure *m, int i, const series *s, const pu_real *theta, 
     }
 }
 
-/* One panel: the last entries, their 95 % band, the forecast in another colour, and points where there are any (y not NULL). */
-static double draw_panel(FILE *file, double below, const char *title, const series *s, const double *curve, const pu_real *y)
-{
-    static double x[SHOW], low[SHOW], middle[SHOW], high[SHOW], dots[SHOW];
-    const pu_int begin = s->length > SHOW ? s->length - SHOW : 0;
-    const int n = (int)(s->length - begin), past = s->known > begin ? (int)(s->known - begin) : 0, from = past > 0 ? past - 1 : 0;
-    svg_plot p;
-    int i;
-    memset(&p, 0, sizeof p);
-    p.y0 = HUGE_VAL, p.y1 = -HUGE_VAL;
-    for (i = 0; i < n; i++) {
-        const double *c = curve + 3 * (begin + i);
-        x[i] = (double)(begin + i) + 1, low[i] = c[0], middle[i] = c[1], high[i] = c[2];
-        dots[i] = y ? series_back(s, (double)y[begin + i]) : (double)NAN;
-        p.y0 = fmin(p.y0, fmin(dots[i], fmin(low[i], middle[i]))), p.y1 = fmax(p.y1, fmax(dots[i], fmax(high[i], middle[i])));
-    }
-    if (!(p.y1 > p.y0)) p.y0 -= 1, p.y1 = p.y0 + 2;
-    p.file = file, p.below = below, p.title = p.y_label = title, p.x_label = "time", p.top = 14, p.height = 150;
-    p.x0 = x[0], p.x1 = n > 1 ? x[n - 1] : x[0] + 1;
-    svg_begin(&p);
-    svg_band(&p, past, x, low, high, "c2");
-    svg_line(&p, past, x, middle, "c2", 0, 0);
-    if (n > past) { /* from the last known time on, so that the two meet */
-        svg_band(&p, n - from, x + from, low + from, high + from, "c1");
-        svg_line(&p, n - from, x + from, middle + from, "c1", 0, 0);
-    }
-    if (y) svg_dots(&p, past, x, dots, "note");
-    svg_end(&p);
-    return below + p.bottom + 46;
-}
-
 static const char *part_name(const structure *m, int i) { return i < m->count ? m->name[i] : "regressors"; }
 
 /* Data and fit on the scale of the file, then the parts on the scale of the fit; part i at part + 2 i length: means, variances. */
@@ -357,15 +191,14 @@ static void draw_parts(const structure *m, int all, const series *s, const pu_re
     FILE *file = file_open(s->svg);
     pu_int t;
     int i, side;
-    svg_sheet(file, 1 + 210 * (all + 1), "a structural model: data, fit, parts");
-    for (t = 0; t < s->length; t++)
-        for (side = -1; side <= 1; side++) curve[3 * t + side + 1] = series_value(s, 0, t, side);
-    below = draw_panel(file, below, "data, fit, forecast", s, curve, s->y);
+    svg_sheet(file, 1 + SERIES_PANEL * (all + 1), "a structural model: data, fit, parts");
+    series_curve(s, 0, curve);
+    below = series_panel(s, file, below, "data, fit, forecast", curve, 0);
     for (i = 0; i < all; i++, part += 2 * s->length) {
         for (t = 0; t < s->length; t++)
             for (side = -1; side <= 1; side++)
                 curve[3 * t + side + 1] = (double)part[t] + side * 1.96 * sqrt((double)part[s->length + t]);
-        below = draw_panel(file, below, part_name(m, i), s, curve, NULL);
+        below = series_panel(s, file, below, part_name(m, i), curve, -1);
     }
     fprintf(file, "</svg>\n");
     file_close(file, s->svg);
@@ -400,7 +233,7 @@ static void write_parts(const structure *m, int all, const series *s, const pu_r
 static void show_parts(structure *m, const request *ask, const series *s, const pu_real *theta, const pu_options *options,
                        const pu_real *C)
 {
-    const int all = m->count + (m->regressors > 0);
+    const int all = m->count + (s->regressors > 0);
     pu_real *part;
     int i;
     if (!s->svg && !ask->components) return;
@@ -414,12 +247,6 @@ static void show_parts(structure *m, const request *ask, const series *s, const 
 
 /* ---- what is told ---- */
 
-static void print_number(double x, int width, int digits)
-{
-    if (x == x) printf(" %*.*g", width, digits, x);
-    else printf(" %*s", width, "-");
-}
-
 static void print_table(const structure *m, const series *s, const pu_fit_report *report, int count, const estimate *e)
 {
     pu_int known = 0, i;
@@ -430,47 +257,17 @@ static void print_table(const structure *m, const series *s, const pu_fit_report
         printf("%s %s%s", k ? " +" : "", m->part[k].constant ? "constant " : "", m->name[k]);
         if (m->part[k].size) printf(" of %ld", (long)m->part[k].size);
     }
-    printf("%s + noise\n  %ld series of %ld entries, %ld values", m->regressors ? " + regressors" : "", (long)s->count, (long)s->known, (long)known);
+    printf("%s + noise\n  %ld series of %ld entries, %ld values", s->regressors ? " + regressors" : "", (long)s->count, (long)s->known, (long)known);
     printf("%s\n  %ld steps, %ld gradients in %.2f s (%s)\n  %s\n\n", s->transform ? ", transformed" : "", (long)report->step,
            (long)report->gradients, report->seconds, pu_fit_stop_text(report->stop), report->last.plan);
-    printf("                          estimate   std. error   95 %% interval%s\n", s->data ? "" : "                   truth");
-    for (k = 0; k < count; k++) {
-        printf("  %-20s", e[k].name);
-        print_number(e[k].value, 13, 6), print_number(e[k].se, 12, 3), print_number(e[k].low, 12, 4);
-        printf(" .. "), print_number(e[k].high, 0, 4);
-        if (!s->data) printf("  (%.4g)", e[k].truth);
-        printf("\n");
-    }
-}
-
-/* The estimates as an object: their values, or their standard errors. */
-static void json_estimates(json *j, const char *key, int count, const estimate *e, int errors)
-{
-    int k;
-    json_key(j, key);
-    if (!j->file) return;
-    for (k = 0; k < count; k++) {
-        fprintf(j->file, k ? ", " : "{");
-        json_string(j, e[k].name);
-        fprintf(j->file, ": ");
-        json_value(j, errors ? e[k].se : e[k].value);
-    }
-    fprintf(j->file, "}");
-}
-
-static int has_converged(const pu_fit_report *report)
-{
-    return report->stop == PU_FIT_CONVERGED || report->stop == PU_FIT_BOUNDARY || report->stop == PU_FIT_GRADIENT;
+    estimates_print(count, e, !s->data);
 }
 
 static void write_json(const fit_flags *flags, const series *s, const pu_fit_report *report, double nll, int count, const estimate *e)
 {
     json j = json_open(flags->json);
     json_fit(&j, flags, report, nll, 0);
-    json_key(&j, "converged");
-    if (j.file) fprintf(j.file, has_converged(report) ? "true" : "false");
-    json_text(&j, "stop", pu_fit_stop_text(report->stop));
-    json_text(&j, "boundary", report->boundary_name);
+    json_converged(&j, report);
     json_estimates(&j, "parameters", count, e, 0);
     json_estimates(&j, "standard_errors", count, e, 1);
     series_json(s, &j);
@@ -492,7 +289,7 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
     list[n++] = opt_flag("cycle", "damped, of a frequency that is fitted", &ask->cycle);
     list[n++] = opt_number("ar", "order of a stationary autoregression; 0 = none", &ask->ar, 0, PU_AR_MAX);
     list[n++] = opt_choice("matern", "a Gaussian process of smoothness 1/2, 3/2, 5/2", &ask->matern, "none,12,32,52");
-    list[n++] = opt_text("regress", "columns of --data to regress on, names with commas between; without a level also an intercept", &ask->regress);
+    list[n++] = opt_text("regress", "columns of --data to regress on, names with commas between; without a level also an intercept", &s->regress);
     list[n++] = opt_text("constant", "parts that do not move, of level,slope,season", &ask->constant);
     list[n++] = opt_number("starts", "fits from so many starts; the best one counts", &ask->starts, 1, 1000);
     list[n++] = opt_text("components", "write the parts of the first series to this CSV file: means and standard deviations", &ask->components);
@@ -526,7 +323,7 @@ int main(int argc, char **argv)
     pu_fit_report report;
     pu_options exact;
     pu_report told;
-    int estimates, has_se = 0;
+    int estimates, has_se;
 
     read_options(argc, argv, &ask, &s, &flags, &length, &count, &missing);
     device_open();
@@ -534,7 +331,8 @@ int main(int argc, char **argv)
     if (s.data) series_load(&s);
     if (s.data && !s.columns && s.count > 1) fail(2, "--columns", "which of them are the series? They share all parameters");
     if (!s.data) s.known = (pu_int)length, s.length = s.known + (pu_int)s.forecast;
-    load_regressors(&m, &ask, &s);
+    series_regressors(&s, !(ask.level || ask.slope));
+    m.s = &s;
     make_model(&m, s.length);
     theta = need_reals(2 * m.model->params), truth = theta + m.model->params;
     C = need_reals(m.model->params * m.model->params);
@@ -556,11 +354,7 @@ int main(int argc, char **argv)
     exact.engine = PU_ENGINE_AUTO, exact.kind = PU_EXACT, exact.threads = (int)flags.threads;
     need(pu_model_start(m.model, &data, (uint64_t)flags.seed, theta, &told), &told);
     fit_run(m.model, &data, &fit, NULL, theta, &report);
-    if (has_converged(&report)) {
-        const double one = report.seconds / (double)(report.gradients > 0 ? report.gradients : 1);
-        if (covariance(m.model, &data, &exact, &flags, one, theta, C)) refine(m.model, &data, &exact, C, theta);
-        has_se = covariance(m.model, &data, &exact, &flags, one, theta, C);
-    } else covariance_none(m.model->params, C);
+    has_se = estimates_errors(m.model, &data, &exact, &flags, &report, theta, C);
     need(pu_model_nll(m.model, theta, &data, &exact, NULL, &nll, NULL, &told), &told);
     nll *= (double)s.count;
     series_look(&s, m.model, theta, &exact);
@@ -568,16 +362,14 @@ int main(int argc, char **argv)
 
     if (!flags.quiet) {
         print_table(&m, &s, &report, estimates, e);
-        if (!has_converged(&report)) printf("  no standard errors: the fit has not converged (more --steps?)\n");
-        else if (!has_se) printf("  no standard errors: this is no minimum\n");
-        if (report.stop == PU_FIT_BOUNDARY) printf("  %s is at its boundary, and has no standard error\n", report.boundary_name);
+        estimates_explain(&report, has_se);
         printf("\n  NLL %.6f%s%s\n", nll, s.count > 1 ? ", the sum over the series" : "", s.transform ? ", of the transformed numbers" : "");
         series_print(&s);
     }
     write_json(&flags, &s, &report, nll, estimates, e);
     show_parts(&m, &ask, &s, theta, &exact, C);
     series_free(&s);
-    free(theta), free(C), free(e), free(m.X), free(m.regressor);
+    free(theta), free(C), free(e);
     pu_model_free(&m.around);
     pu_model_free(&m.parts_model);
     device_close();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, structural, linear_regression, ratings, demo,
-# scaling, gradient_error) behave:
+# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, state_space, structural, linear_regression,
+# ratings, demo, scaling, gradient_error) behave:
 # output that cannot be written is an error; Ctrl-C ends the step, keeps the checkpoint and prints what there is; off a terminal
 # there are lines of progress; what is left out is told; messages about a file say what to try.
 set -uo pipefail
@@ -152,6 +152,88 @@ verdict "structural: a boundary has no standard error" $?
 says "structural: no end" 0 "the fit has not converged" "$structural" --level --steps 2 --json s.json
 grep -q '"converged": false' s.json && grep -qE '"standard_errors": \{"var.level": null' s.json
 verdict "structural: no errors without an end" $?
+
+# ---- noisy_ar, state_space: intercepts, regressors, vectors
+
+# error_of KEY FILE: its standard error
+error_of() { grep -E '"(standard|parameter)_errors": \{' "$2" >errors && number "$1" errors; }
+awk 'function u() { s = s * 16807 % 2147483647; return s / 2147483647 }
+     function n() { return (u() + u() + u() + u() - 2) * sqrt(3) }
+     BEGIN { s = 7; print "year,y,a,b,c"
+         for (t = 1; t <= 120; t++) {
+             z = 0.9 * z1 - 0.3 * z2 + n(); z2 = z1; z1 = z
+             f = 0.8 * f + n()
+             a = f + n(); b = 2 - 0.7 * f + n(); c = 0.02 * t + 0.5 * f + 0.5 * n()
+             printf "%d,%s,%.6f,%s,%.6f\n", 1900 + t, t % 13 ? sprintf("%.6f", 50 + 0.03 * t + z) : "", a,
+                 t % 7 ? sprintf("%.6f", b) : "NA", c
+         } }' >made.csv
+(cat made.csv; printf '2021,,,,\n2022,,,,\n') >made_on.csv
+ar="$programs/noisy_ar" space="$programs/state_space"
+# R: arima(y, order = c(2, 0, 0), xreg = year - 1960, optim.control = list(reltol = 1e-16)). What lambda = 1e-7 of the
+# variance and R's optimiser (its gradient is by differences) leave is below 1e-6 of an estimate; R's errors are differences
+# of those, 1e-3.
+says "noisy_ar: no noise" 0 "lambda is fixed at 1e-07" \
+    "$ar" --data made_on.csv --columns y --order 2 --intercept --regress year --no-noise --json ar.json
+agree "noisy_ar: NLL of R's arima" "$(number nll ar.json)" 155.7547315 1e-8
+agree "noisy_ar: phi 1" "$(number 'phi\[0\]' ar.json)" 0.84654586 3e-6
+agree "noisy_ar: phi 2" "$(number 'phi\[1\]' ar.json)" -0.20211116 3e-6
+agree "noisy_ar: intercept" "$(number b.intercept ar.json)" -12.5750969 3e-6
+agree "noisy_ar: coefficient" "$(number b.year ar.json)" 0.03295674 3e-6
+agree "noisy_ar: error of phi" "$(error_of 'phi\[0\]' ar.json)" 0.0927517 1e-3
+agree "noisy_ar: error of the intercept" "$(error_of b.intercept ar.json)" 13.611894 1e-3
+agree "noisy_ar: error of the coefficient" "$(error_of b.year ar.json)" 0.006942265 1e-3
+grep -q '"converged": true' ar.json && [[ $(error_of lambda ar.json) == null && $(number lambda ar.json) ]] &&
+    grep -q '"forecast"' ar.json && grep -qE '"standard_errors": \[[^]]*, null\]' ar.json
+verdict "noisy_ar: keys" $?
+"$ar" --data made.csv --columns y --order 1 --noise 0.25 --quiet --json ar.json
+[[ $(number lambda ar.json) == 0.25 && $(error_of lambda ar.json) == null && $(error_of kappa ar.json) != null ]]
+verdict "noisy_ar: a given noise" $?
+"$ar" --data made.csv --columns a,c --order 1 --intercept --quiet --svg two.svg && [[ $(grep -c '<svg' two.svg) == 3 ]]
+verdict "noisy_ar: a panel for each series" $?
+says "noisy_ar: simulated with an intercept" 0 "b.intercept" "$ar" --length 100 --order 1 --intercept --no-noise --forecast 2
+says "noisy_ar: noise and none" 2 "say different things" "$ar" --noise 1 --no-noise
+says "noisy_ar: a trend beside" 2 "taken out before the fit" "$ar" --data made.csv --columns y --intercept --trend 1
+says "noisy_ar: nothing left" 2 "leaves no column" "$ar" --data made.csv --regress year,y,a,b,c
+says "noisy_ar: regressors of the future" 1 "needs the regressors of the future" \
+    "$ar" --data made.csv --columns y --order 1 --regress year --forecast 1
+
+# statsmodels: DynamicFactor(y, k_factors = 1, factor_order = 1, exog = [1, year - 1960]), errors by cov_type = "approx";
+# its optimiser leaves 1e-7 of an estimate
+says "state_space: a vector" 0 "as one of vectors" "$space" --data made_on.csv --columns a,b,c --states 1 --unit --intercept \
+    --regress year --json space.json --svg space.svg
+agree "state_space: NLL of statsmodels" "$(number nll space.json)" 509.0534035634 1e-9
+agree "state_space: A" "$(number 'A\[0,0\]' space.json)" 0.623322133 1e-6
+sign=$(awk -v x="$(number 'C.a\[0\]' space.json)" 'BEGIN { print x < 0 ? 1 : -1 }') # that of a factor is free
+agree "state_space: loading" "$(number 'C.a\[0\]' space.json)" "$(awk "BEGIN { print $sign * -1.2559807 }")" 1e-6
+agree "state_space: loading of b" "$(number 'C.b\[0\]' space.json)" "$(awk "BEGIN { print $sign * 0.81419466 }")" 1e-6
+agree "state_space: noise" "$(number sigma2.b space.json)" 1.148601374 1e-6
+agree "state_space: coefficient" "$(number b.year.c space.json)" 0.01326157794 1e-6
+agree "state_space: error of A" "$(error_of 'A\[0,0\]' space.json)" 0.0822706 1e-5
+agree "state_space: error of a loading" "$(error_of 'C.a\[0\]' space.json)" 0.1365658 1e-5
+agree "state_space: error of a noise" "$(error_of sigma2.b space.json)" 0.1911184 1e-5
+agree "state_space: error of a coefficient" "$(error_of b.year.c space.json)" 0.003987113 1e-5
+grep -q '"converged": true' space.json && grep -q '"engine": "banded"' space.json && grep -q '"forecast"' space.json &&
+    [[ $(number d.a space.json) && $(grep -c '<svg' space.svg) == 4 ]]
+verdict "state_space: keys and a panel for each column" $?
+"$space" --data made.csv --columns a,c --states 1 --each --quiet --json each.json && grep -q '"c": \[' each.json &&
+    [[ $(number sigma2 each.json) && $(error_of 'c\[0\]' each.json) == null && $(error_of sigma2 each.json) != null ]]
+verdict "state_space: what is not identified has no error" $?
+"$space" --data made.csv --columns a --states 1 --unit --quiet --json unit.json &&
+    "$space" --data made.csv --columns a --states 1 --anchor --quiet --json anchor.json &&
+    "$space" --data made.csv --columns a --states 1 --quiet --starts 3 --json free.json
+agree "state_space: the same likelihood in all coordinates" "$(number nll unit.json)" "$(number nll free.json)" 1e-8
+agree "state_space: and for --anchor" "$(number nll anchor.json)" "$(number nll free.json)" 1e-8
+agree "state_space: sigma2 in all coordinates" "$(number sigma2 anchor.json)" "$(number sigma2 unit.json)" 1e-4
+[[ $(number starts free.json) == 3 && $(error_of 'L\[0,0\]' anchor.json) != null && $(error_of 'c\[0\]' unit.json) != null ]]
+verdict "state_space: fixed coordinates have errors" $?
+says "state_space: diffuse" 0 "start diffuse" "$space" --data made.csv --columns a,c --each --states 1 --start diffuse --anchor
+says "state_space: diffuse in free coordinates" 2 "needs --anchor" "$space" --start diffuse
+says "state_space: from zero" 0 "start at zero" "$space" --length 100 --states 1 --start zero
+says "state_space: diffuse, simulated vectors" 0 "as one of vectors" "$space" --length 100 --outputs 3 --anchor --start diffuse
+says "state_space: anchors without columns" 2 "as many columns as states" "$space" --anchor --states 2
+says "state_space: two ways" 2 "one of them is enough" "$space" --anchor --unit
+says "state_space: series of vectors" 2 "a series of vectors is one" "$space" --outputs 2 --series 2
+says "state_space: each of what?" 2 "is for columns of --data" "$space" --each
 
 # ---- threads that wait must not burn processors: with as many as there are, first takes about the time of one
 

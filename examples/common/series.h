@@ -7,34 +7,44 @@
        options_read(..);
        if (s.data) series_load(&s);  else series_simulate(&s, &model, theta, ..);
        series_hide(&s, seed);
-       .. fit to pu_data_nan(s.count, s.length, s.y) ..
+       .. fit to series_data(&s) ..
        series_look(&s, &model, theta, options);   mean and variance of every entry; how the hidden ones came out
        series_print(&s);  series_json(&s, &json);  series_draw(&s);  series_free(&s);
 
    A forecast is the posterior of a longer series whose end is missing: the series simply get `forecast` more entries, NaN.
    What a model with mean zero cannot know is taken out of a file's columns first: --transform, then by least squares a
-   polynomial of degree --trend (0: the mean) and --harmonics waves of period --period. Include after program.h, fit.h. */
+   polynomial of degree --trend (0: the mean) and --harmonics waves of period --period. A model that knows levels itself has
+   `raw`: series_regress_table has --intercept and --regress, series_regressors reads their X for pu_model_regressors.
+   Several columns are several data, or with `vector` one datum with a vector per step. Include after program.h, fit.h. */
 #ifndef EXAMPLES_SERIES_H
 #define EXAMPLES_SERIES_H
 
 #include "csv.h"
 #include "svg.h"
 
-enum { SERIES_FLAGS = 14, SERIES_LEVEL = 24 }; /* options; terms of the level */
+enum { SERIES_FLAGS = 15, SERIES_LEVEL = 24, SERIES_PANEL = 210 }; /* options of both tables; terms of the level;
+                                                                    height of a panel */
 
 typedef struct {
     /* flags */
-    const char *data, *columns, *save, *svg;
-    int separator, no_header, transform;
+    const char *data, *columns, *save, *svg, *regress;
+    int separator, no_header, transform, intercept;
     long trend, harmonics, forecast;
     double period, mark, hide;
     int raw; /* set by a program whose model knows levels itself: none is taken out, and rows of a file below its last value
                 are steps of the forecast */
+    int vector; /* set by a program whose model has a vector of all series per step */
     /* the series */
     pu_int count, known, length; /* how many; entries; with the forecast */
     csv_table table;
     pu_real *y, *hidden;      /* count x length: what is fitted; what was hidden, NaN elsewhere */
     pu_real *mean, *variance; /* count x length, of a new observation: set by series_look */
+    pu_real *steps;           /* length x count, y as series_data gives it to a model of vectors */
+    /* set by series_regressors: (column - centre) / scale, length x regressors; names, centres and scales of the columns */
+    pu_real *X;
+    pu_int regressors;
+    double *centre, *scale;
+    char (*regressor)[CSV_NAME];
     double level[CSV_COLUMNS][SERIES_LEVEL];
     /* of the hidden values: how many, share within the 95 % interval, root mean square errors (transformed scale) */
     long checked;
@@ -64,8 +74,34 @@ static inline int series_flags_table(series *s, option *list)
     list[n++] = opt_real("hide", "share of known values to hide and compare with", &s->hide, 0, 0.9);
     list[n++] = opt_number("forecast", "steps beyond the end; the first 12 are printed, --json has all", &s->forecast, 0, 100000);
     list[n++] = opt_text("save", "write the series that are fitted to this CSV file", &s->save);
-    list[n++] = opt_text("svg", "write a picture of the first series to this file", &s->svg);
+    list[n++] = opt_text("svg", "write a picture of the series to this file", &s->svg);
     return n;
+}
+
+/* Two more, of a program that has a model with regressors. */
+static inline int series_regress_table(series *s, option *list)
+{
+    list[0] = opt_flag("intercept", "fit a mean, instead of taking it out before", &s->intercept);
+    list[1] = opt_text("regress", "columns of --data to regress on, names with commas between; nothing is taken out before", &s->regress);
+    return 2;
+}
+
+/* Beside those nothing is taken out before. */
+static inline void series_regress_check(series *s)
+{
+    if (!s->intercept && !s->regress) return;
+    if (s->trend > 0) fail(2, "--trend", "is taken out before the fit; beside --intercept and --regress name it as a column");
+    if (s->period > 0) fail(2, "--period", "is taken out before the fit; beside --intercept and --regress name waves as columns");
+    s->raw = 1;
+}
+
+/* Is this word in the list, words with commas between? */
+static inline int series_listed(const char *list, const char *word)
+{
+    const size_t length = strlen(word);
+    for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
+        if (strcspn(list, ",") == length && !strncmp(list, word, length)) return 1;
+    return 0;
 }
 
 static inline double series_transform(const series *s, double x)
@@ -136,8 +172,9 @@ static inline void series_alloc(series *s, pu_int count, pu_int known)
 {
     pu_int i;
     s->count = count, s->known = known, s->length = known + (pu_int)s->forecast;
-    s->y = need_reals(4 * count * s->length), s->hidden = s->y + count * s->length;
+    s->y = need_reals((s->vector ? 5 : 4) * count * s->length), s->hidden = s->y + count * s->length;
     s->mean = s->hidden + count * s->length, s->variance = s->mean + count * s->length;
+    s->steps = s->vector ? s->variance + count * s->length : NULL;
     for (i = 0; i < 2 * count * s->length; i++) s->y[i] = (pu_real)NAN;
 }
 
@@ -153,14 +190,37 @@ static inline pu_int series_rows(const csv_table *table)
     return 0;
 }
 
-static inline void series_load(series *s)
+/* These columns of the file (NULL: all). */
+static inline void series_read(const series *s, const char *columns, csv_table *table)
 {
     csv_format format = {',', 1, NULL, 0, 0};
     char why[CSV_WHY];
-    pu_int n, t, gaps, rows;
-    format.separator = ",;\t"[s->separator], format.header = !s->no_header, format.columns = s->columns;
+    format.separator = ",;\t"[s->separator], format.header = !s->no_header, format.columns = columns;
     format.marked = s->mark == s->mark, format.mark = s->mark;
-    if (!csv_read(s->data, &format, &s->table, why)) fail(1, s->data, why);
+    if (!csv_read(s->data, &format, table, why)) fail(1, s->data, why);
+}
+
+/* Without --columns: all but the regressors. */
+static inline void series_drop(series *s)
+{
+    csv_table *table = &s->table;
+    const pu_int all = table->columns;
+    pu_int n;
+    for (n = 0, table->columns = 0; n < all; n++) {
+        if (series_listed(s->regress, table->name[n])) continue;
+        memmove(table->name[table->columns], table->name[n], CSV_NAME);
+        memmove(table->value + table->columns * table->rows, table->value + n * table->rows, (size_t)table->rows * sizeof(pu_real));
+        table->columns++;
+    }
+    if (table->columns == 0) fail(2, "--regress", "leaves no column to be the series");
+}
+
+static inline void series_load(series *s)
+{
+    char why[CSV_WHY];
+    pu_int n, t, gaps, rows;
+    series_read(s, s->columns, &s->table);
+    if (!s->columns && s->regress) series_drop(s);
     if (s->table.rows < 2) fail(1, s->data, "has one row of numbers; a series is a column, and takes at least two");
     rows = s->raw ? series_rows(&s->table) : s->table.rows;
     if (s->raw && s->forecast < (long)(s->table.rows - rows)) s->forecast = (long)(s->table.rows - rows);
@@ -176,6 +236,65 @@ static inline void series_load(series *s)
         }
         if (gaps == s->known) fail(1, s->table.name[n], "the column has no value at all");
     }
+}
+
+/* Column p of X counted from its mean where there is an intercept, in units of its standard deviation: numbers such as years
+   would leave few digits to the curvature of the likelihood. A column that is constant stays as it is. */
+static inline void series_standardise(series *s, int intercept, pu_int p)
+{
+    double mean = 0, square = 0;
+    pu_int t;
+    for (t = 0; t < s->length; t++) mean += (double)s->X[t * s->regressors + p] / (double)s->length;
+    if (!intercept) mean = 0;
+    for (t = 0; t < s->length; t++) {
+        const double off = (double)s->X[t * s->regressors + p] - mean;
+        square += off * off / (double)s->length;
+    }
+    if (!(square > 0) || square <= 1e-24 * mean * mean) return;
+    s->centre[p] = mean, s->scale[p] = sqrt(square);
+    for (t = 0; t < s->length; t++) {
+        pu_real *x = s->X + t * s->regressors + p;
+        *x = (pu_real)(((double)*x - mean) / s->scale[p]);
+    }
+}
+
+/* X of all entries down to the end of the forecast: a column of ones where there is an intercept, the columns of --regress. */
+static inline void series_regressors(series *s, int intercept)
+{
+    csv_table table;
+    char why[CSV_WHY];
+    pu_int i, t, p = 0;
+    memset(&table, 0, sizeof table);
+    if (s->regress) {
+        if (!s->data) fail(2, "--regress", "needs --data and --columns");
+        series_read(s, s->regress, &table);
+        if (s->length > table.rows) {
+            snprintf(why, sizeof why, "needs the regressors of the future: rows below the last value of the series, with that "
+                     "empty; the file has %ld", (long)(table.rows - s->known));
+            fail(1, "--forecast", why);
+        }
+    }
+    s->regressors = (intercept != 0) + table.columns;
+    s->X = need_reals(s->regressors * s->length);
+    s->centre = (double *)need_bytes(2 * (size_t)s->regressors * sizeof(double)), s->scale = s->centre + s->regressors;
+    for (i = 0; i < s->regressors; i++) s->scale[i] = 1;
+    s->regressor = (char(*)[CSV_NAME])need_bytes((size_t)(s->regressors + 1) * CSV_NAME);
+    if (intercept) {
+        snprintf(s->regressor[p++], CSV_NAME, "intercept");
+        for (t = 0; t < s->length; t++) s->X[t * s->regressors] = 1;
+    }
+    for (i = 0; i < table.columns; i++, p++) {
+        memcpy(s->regressor[p], table.name[i], CSV_NAME);
+        if (series_listed(s->columns, table.name[i])) fail(2, "--regress", "a column is a series or a regressor, not both");
+        for (t = 0; t < s->length; t++) {
+            const pu_real x = table.value[i * table.rows + t];
+            snprintf(why, sizeof why, "row %ld of column %.60s is empty; regressors have no gaps", (long)t + 1, table.name[i]);
+            if (x != x) fail(1, s->data, why);
+            s->X[t * s->regressors + p] = x;
+        }
+        series_standardise(s, intercept, p);
+    }
+    csv_free(&table);
 }
 
 /* Uniform in (0, 1), a function of its arguments; other random numbers of the library have other keys. */
@@ -207,13 +326,17 @@ static inline void series_take(series *s, double share, uint64_t seed, uint32_t 
     }
 }
 
-/* `count` draws of the model (whose series have the length with the forecast), with a share of values missing. */
+/* `count` draws of the model (whose series have the length with the forecast), or one of vectors, with a share of values
+   missing. */
 static inline void series_simulate(series *s, pu_model *model, const pu_real *theta, pu_int count, double missing, uint64_t seed)
 {
+    const pu_int rows = model->lgm.Phi->rows;
     pu_report report;
     pu_int n, t;
-    series_alloc(s, count, model->Phi.rows - (pu_int)s->forecast);
-    need(pu_model_simulate(model, theta, count, seed, NULL, NULL, s->y, &report), &report);
+    series_alloc(s, count, (s->vector ? rows / count : rows) - (pu_int)s->forecast);
+    need(pu_model_simulate(model, theta, s->vector ? 1 : count, seed, NULL, NULL, s->vector ? s->steps : s->y, &report), &report);
+    for (n = 0; n < count && s->vector; n++)
+        for (t = 0; t < s->length; t++) s->y[n * s->length + t] = s->steps[t * count + n];
     for (n = 0; n < count; n++)
         for (t = s->known; t < s->length; t++) s->y[n * s->length + t] = (pu_real)NAN;
     for (n = 0; n < count && n < CSV_COLUMNS; n++) snprintf(s->table.name[n], CSV_NAME, "y%ld", (long)n + 1);
@@ -246,6 +369,16 @@ static inline void series_hide(series *s, uint64_t seed)
     }
 }
 
+/* What is fitted, as of now. */
+static inline pu_data series_data(series *s)
+{
+    pu_int n, t;
+    if (!s->vector) return pu_data_nan(s->count, s->length, s->y);
+    for (n = 0; n < s->count; n++)
+        for (t = 0; t < s->length; t++) s->steps[t * s->count + n] = s->y[n * s->length + t];
+    return pu_data_nan(1, s->length * s->count, s->steps);
+}
+
 /* ---- what a fitted model says about them ---- */
 
 /* y + level at t from the nearest known values on both sides, or on the one that has any */
@@ -262,9 +395,20 @@ static inline double series_interpolate(const series *s, pu_int n, pu_int t)
     return a == b ? low : low + (high - low) * (double)(t - a) / (double)(b - a);
 }
 
+/* Vectors per step, one after the other, become series. */
+static inline void series_from_steps(const series *s, pu_real *x)
+{
+    pu_real *copy = need_reals(s->count * s->length);
+    pu_int n, t;
+    memcpy(copy, x, (size_t)(s->count * s->length) * sizeof *copy);
+    for (n = 0; n < s->count; n++)
+        for (t = 0; t < s->length; t++) x[n * s->length + t] = copy[t * s->count + n];
+    free(copy);
+}
+
 static inline void series_look(series *s, pu_model *model, const pu_real *theta, const pu_options *options)
 {
-    pu_data data = pu_data_nan(s->count, s->length, s->y);
+    const pu_data data = series_data(s);
     pu_predict_result out;
     pu_report report;
     double inside = 0, square = 0, square_linear = 0;
@@ -272,6 +416,7 @@ static inline void series_look(series *s, pu_model *model, const pu_real *theta,
     memset(&out, 0, sizeof out);
     out.mean = s->mean, out.variance = s->variance;
     need(pu_model_predict(model, theta, &data, options, NULL, &out, &report), &report);
+    if (s->vector) series_from_steps(s, s->mean), series_from_steps(s, s->variance);
     for (n = 0, s->checked = 0; n < s->count; n++)
         for (t = 0; t < s->known; t++) {
             const pu_int i = n * s->length + t;
@@ -333,6 +478,14 @@ static inline void series_json(const series *s, json *j)
     fprintf(j->file, "]]");
 }
 
+/* The name of series n in a picture. */
+static inline void series_label(const series *s, pu_int n, char *label)
+{
+    memcpy(label, s->table.name[n], CSV_NAME);
+    for (; *label; label++)
+        if (strchr("<>&\"", *label)) *label = '_'; /* of a file: not to be taken for markup */
+}
+
 /* The end of the first series: observations, 95 % band, forecast, hidden values. */
 static inline void series_plot(const series *s, FILE *file, int standalone, const char *title)
 {
@@ -344,9 +497,7 @@ static inline void series_plot(const series *s, FILE *file, int standalone, cons
     char label[CSV_NAME];
     svg_plot p;
     int i;
-    memcpy(label, s->table.name[0], CSV_NAME);
-    for (i = 0; label[i]; i++)
-        if (strchr("<>&\"", label[i])) label[i] = '_'; /* of a file: not to be taken for markup */
+    series_label(s, 0, label);
     memset(&p, 0, sizeof p);
     p.y0 = HUGE_VAL, p.y1 = -HUGE_VAL;
     for (i = 0; i < n; i++) {
@@ -376,19 +527,79 @@ static inline void series_plot(const series *s, FILE *file, int standalone, cons
     svg_end(&p);
 }
 
+/* One panel of a sheet: the last entries of a curve (length x 3: low, middle, high), the forecast in another colour, and what
+   is known of series n (n < 0: nothing). Returns where the next one begins. */
+static inline double series_panel(const series *s, FILE *file, double below, const char *title, const double *curve, pu_int n)
+{
+    enum { SHOW = 400 };
+    static double x[SHOW], low[SHOW], middle[SHOW], high[SHOW], dots[SHOW], secret[SHOW];
+    const pu_int begin = s->length > SHOW ? s->length - SHOW : 0;
+    const int all = (int)(s->length - begin), past = s->known > begin ? (int)(s->known - begin) : 0, from = past > 0 ? past - 1 : 0;
+    svg_plot p;
+    int i;
+    memset(&p, 0, sizeof p);
+    p.y0 = HUGE_VAL, p.y1 = -HUGE_VAL;
+    for (i = 0; i < all; i++) {
+        const double *c = curve + 3 * (begin + i);
+        const pu_int t = begin + i, at = n * s->length + t;
+        x[i] = (double)t + 1, low[i] = c[0], middle[i] = c[1], high[i] = c[2];
+        dots[i] = n < 0 ? (double)NAN : series_back(s, (double)s->y[at] + series_level(s, n, t));
+        secret[i] = n < 0 ? (double)NAN : series_back(s, (double)s->hidden[at] + series_level(s, n, t));
+        p.y0 = fmin(fmin(p.y0, secret[i]), fmin(dots[i], fmin(low[i], middle[i])));
+        p.y1 = fmax(fmax(p.y1, secret[i]), fmax(dots[i], fmax(high[i], middle[i])));
+    }
+    if (!(p.y1 > p.y0)) p.y0 -= 1, p.y1 = p.y0 + 2;
+    p.file = file, p.below = below, p.title = p.y_label = title, p.x_label = "time", p.top = 14, p.height = 150;
+    p.x0 = x[0], p.x1 = all > 1 ? x[all - 1] : x[0] + 1;
+    svg_begin(&p);
+    svg_band(&p, past, x, low, high, "c2");
+    svg_line(&p, past, x, middle, "c2", 0, 0);
+    if (all > past) { /* from the last known time on, so that the two meet */
+        svg_band(&p, all - from, x + from, low + from, high + from, "c1");
+        svg_line(&p, all - from, x + from, middle + from, "c1", 0, 0);
+    }
+    if (n >= 0) svg_dots(&p, past, x, dots, "note"), svg_dots(&p, past, x, secret, "c3");
+    svg_end(&p);
+    return below + p.bottom + 46;
+}
+
+/* Entries of series n as series_panel wants them: length x 3. */
+static inline void series_curve(const series *s, pu_int n, double *curve)
+{
+    pu_int t;
+    int side;
+    for (t = 0; t < s->length; t++)
+        for (side = -1; side <= 1; side++) curve[3 * t + side + 1] = series_value(s, n, t, side);
+}
+
+/* A series by itself, or a panel for each. */
 static inline void series_draw(const series *s, const char *title)
 {
+    double *curve, below = 1;
     FILE *file;
+    pu_int n;
     if (!s->svg) return;
     file = file_open(s->svg);
-    series_plot(s, file, 1, title);
+    if (s->count == 1) series_plot(s, file, 1, title);
+    else {
+        curve = (double *)need_bytes(3 * sizeof(double) * (size_t)s->length);
+        svg_sheet(file, 1 + SERIES_PANEL * (double)s->count, title);
+        for (n = 0; n < s->count; n++) {
+            char label[CSV_NAME];
+            series_label(s, n, label);
+            series_curve(s, n, curve);
+            below = series_panel(s, file, below, label, curve, n);
+        }
+        fprintf(file, "</svg>\n");
+        free(curve);
+    }
     file_close(file, s->svg);
 }
 
 static inline void series_free(series *s)
 {
     csv_free(&s->table);
-    free(s->y);
+    free(s->y), free(s->X), free(s->centre), free(s->regressor);
 }
 
 #endif /* EXAMPLES_SERIES_H */

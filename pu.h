@@ -15333,8 +15333,9 @@ PU__FN void pu__units(const pu__job *job, pu_int i, pu_int count, double *cost)
     pu_int units = count;
     if (count > 1 && pu__engines[engine].shares) {
         mean = pu__mean_cost(job, engine, observed);
-        units = (pu_int)((double)count * mean / alone);
-        units = pu__most(1, pu__min(units, pu__min(count, job->lanes)));
+        double parts = (double)count * mean / alone; /* an operator's flops may be anything: infinite, or no number */
+        units = parts < (double)job->lanes ? (pu_int)parts : job->lanes;
+        units = pu__most(1, pu__min(units, count));
     }
     for (pu_int j = 0; j < count; j++) {
         int first = j == 0 || j * units / count != (j - 1) * units / count;

@@ -7900,6 +7900,7 @@ typedef struct {
     pu_int kinds;          /* 1: all steps have the same F and B; T: each has its own */
     double *B0;            /* S x r0 */
     pu_int *diffuse;       /* d: states */
+    const pu_real *readout; /* S: a Phi that is the readout of these numbers has the same row for every step */
     pu_int level;          /* a diffuse state that without shocks stays as it is and moves no other; -1: none */
 } pu__chain;
 
@@ -12802,6 +12803,10 @@ typedef struct {
     double log_pivots;  /* of such a step */
     double *covariance; /* r x S, r x r: G Sigma, and the covariance of the shocks of a step; trace_each: the trace of the latter */
     double trace_each;
+    int plain;        /* Phi is the chain's own readout: row t is of step t, and all are alike; e->row has it */
+    double psi, root; /* of the row seen last, and the root of it */
+    pu_int from, count; /* and its place within a step */
+    double square_at_rest; /* phi'Sigma phi of all rows while L rests; -1: not known */
     double reference; /* what the level counts from */
     pu_real *eta;     /* M: where the gradient of eta is added up */
     pu__value v;      /* sizes of the terms */
@@ -13634,6 +13639,25 @@ PU__FN void pu__invert_upper(pu_int n, pu_int wide, const double *W, double *X)
     }
 }
 
+/* Row m of Phi into e->row, where the chain's own readout is already. */
+PU__INLINE pu_int pu__chain_fetch(pu__direct *e, pu_int m, pu_int *first)
+{
+    if (!e->chain.plain)
+        return pu__phi_row(e, m, first);
+    *first = m * e->chain.chain->S;
+    return e->chain.chain->S;
+}
+
+/* sqrt(psi), which seldom changes from row to row. */
+PU__INLINE double pu__chain_root(pu__chain_work *c, double psi)
+{
+    if (psi != c->psi) {
+        c->psi = psi;
+        c->root = sqrt(psi);
+    }
+    return c->root;
+}
+
 /* The observed row number `place` if it is of step t: its entries into h, *count of them, from state *first on. Returns the row
    of Phi; -1 when it is of another step, or there is none; -2 when it is not of one step. */
 PU__FN pu_int pu__chain_row(pu__direct *e, pu_int t, pu_int place, double *h, pu_int *first, pu_int *count)
@@ -13643,7 +13667,9 @@ PU__FN pu_int pu__chain_row(pu__direct *e, pu_int t, pu_int place, double *h, pu
     if (place < 0 || place >= p->observed)
         return -1;
     row = p->list[place];
-    *count = pu__phi_row(e, row, &at);
+    if (e->chain.plain && row != t)
+        return -1;
+    *count = pu__chain_fetch(e, row, &at);
     if (*count < 1 || at / S != (at + *count - 1) / S)
         return -2;
     if (at / S != t)
@@ -13733,7 +13759,7 @@ PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int 
             return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, -1);
         if (row < 0)
             return PU_OK;
-        root = sqrt((double)p->model->psi[row]);
+        root = pu__chain_root(c, (double)p->model->psi[row]);
         for (pu_int j = 0; j < count; j++)
             y[first + j] = root * c->square[j];
         y[S] = root * pu__chain_e(e, *seen - 1, e->row, first, count);
@@ -13744,22 +13770,29 @@ PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int 
     }
 }
 
-/* Has step t one observed row, number `place`, and is that the row of the step seen last? */
+/* Has step t one observed row, number `place`, and is that the row of the step seen last? It is in e->row then. */
 PU__FN int pu__chain_alike(pu__direct *e, pu_int t, pu_int place)
 {
     pu__chain_work *c = &e->chain;
-    pu_int first = 0, count = 0, row, S = c->chain->S;
-    double *h = c->square, *y = c->row, root;
+    const pu__posterior *p = e->post;
+    pu_int row, S = c->chain->S;
+    double *h = c->square, *y = c->row, old = c->psi;
     int same;
-    if (c->chain->kinds > 1 || pu__chain_row(e, t, place - 1, h, &first, &count) >= 0)
+    if (c->chain->kinds > 1)
         return 0;
-    row = pu__chain_row(e, t, place, h, &first, &count);
+    /* of the chain's own readout nothing but psi can differ */
+    if (c->plain && place >= 0 && p->list[place] == t && (double)p->model->psi[t] == old && c->count == S)
+        return 1;
+    c->count = 0;
+    if (pu__chain_row(e, t, place - 1, h, &c->from, &c->count) >= 0)
+        return 0;
+    row = pu__chain_row(e, t, place, h, &c->from, &c->count);
     if (row < 0)
         return 0;
-    root = sqrt((double)e->post->model->psi[row]);
+    pu__chain_root(c, (double)p->model->psi[row]);
     memset(y, 0, (size_t)S * sizeof *y);
-    for (pu_int j = 0; j < count; j++)
-        y[first + j] = root * h[j];
+    for (pu_int j = 0; j < c->count; j++)
+        y[c->from + j] = c->root * h[j];
     same = memcmp(y, c->alike, (size_t)S * sizeof *y) == 0;
     memcpy(c->alike, y, (size_t)S * sizeof *y);
     return same;
@@ -13823,14 +13856,13 @@ PU__FN void pu__chain_learn(pu__direct *e, pu_int t)
     c->glides = t;
 }
 
-/* Step t by that map. place: its observed row. */
+/* Step t by that map. place: its observed row, at which pu__chain_alike has looked just now. */
 PU__FN void pu__chain_glide(pu__direct *e, pu_int t, pu_int place, pu__logs *logs)
 {
     pu__chain_work *c = &e->chain;
-    pu_int S = c->chain->S, r = c->chain->r, wide = c->wide, n = S + 1, first = 0, count = 0;
+    pu_int S = c->chain->S, r = c->chain->r, wide = c->wide, n = S + 1;
     double *in = c->square, *out = c->row, left;
-    pu_int row = pu__chain_row(e, t, place, in, &first, &count);
-    in[S] = sqrt((double)e->post->model->psi[row]) * pu__chain_e(e, place, e->row, first, count);
+    in[S] = c->root * pu__chain_e(e, place, e->row, c->from, c->count);
     for (pu_int i = 0; i < S; i++)
         in[i] = c->W[(r + i) * wide + r + S];
     for (pu_int i = 0; i < r + S; i++)
@@ -14111,9 +14143,9 @@ PU__FN double pu__chain_seen(pu__chain_work *c, const pu_real *h, pu_int first, 
 }
 
 /* A row of Phi, psi and left = e - phi's of it: what of the likelihood and its gradients they are the differences of. */
-PU__FN void pu__chain_sizes(pu__value *v, double psi, double e, double there)
+PU__FN void pu__chain_sizes(pu__value *v, double psi, double root, double e, double there)
 {
-    double off = fabs(e - there), terms = fabs(e) + fabs(there), root = sqrt(psi);
+    double off = fabs(e - there), terms = fabs(e) + fabs(there);
     v->data = pu__max(v->data, psi * e * e);
     v->eta = pu__max(v->eta, psi * off);
     v->terms = pu__max(v->terms, psi * terms);
@@ -14152,9 +14184,9 @@ PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *se
     pu__chain_work *c = &e->chain;
     pu_int S = c->chain->S;
     for (; *row < p->M; ++*row) {
-        pu_int at = 0, count = pu__phi_row(e, *row, &at);
+        pu_int at = 0, count = pu__chain_fetch(e, *row, &at);
         int observed = *seen < p->observed && p->list[*seen] == *row;
-        double psi = (double)p->model->psi[*row], square = 0, there = 0, terms = 0, y;
+        double psi = (double)p->model->psi[*row], root = pu__chain_root(c, psi), square = 0, there = 0, terms = 0, y;
         double *z = lane && p->slots.want_Phi ? c->row : NULL;
         if (count < 1 || at % S + count > S)
             return PU_E_UNSUPPORTED;
@@ -14167,7 +14199,9 @@ PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *se
             fit[*row] = (pu_real)pu__chain_seen(c, e->row, there_at % S, entries, NULL);
             (void)pu__phi_row(e, *row, &at);
         }
-        if (observed && lane)
+        if (observed && lane && c->square_at_rest >= 0 && !z)
+            square = c->square_at_rest;
+        else if (observed && lane)
             square = pu__chain_seen(c, e->row, at % S, count, z);
         for (pu_int i = 0; i < count; i++) {
             double term = (double)e->row[i] * e->column[at + i];
@@ -14175,13 +14209,13 @@ PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *se
             terms += fabs(term);
         }
         c->row_terms = pu__max(c->row_terms, terms);
-        c->row_sum = pu__max(c->row_sum, fabs(there) + 1 / sqrt(psi));
+        c->row_sum = pu__max(c->row_sum, fabs(there) + root / psi);
         if (!observed)
             continue;
         y = pu__chain_e(e, *seen, e->row, at % S, count);
         ++*seen;
         c->trace += psi * square;
-        pu__chain_sizes(&c->v, psi, y, there);
+        pu__chain_sizes(&c->v, psi, root, y, there);
         if (lane && pu__chain_row_terms(e, *row, at, count, y - there, square, z, lane))
             return PU_E_OPERATOR;
     }
@@ -14195,10 +14229,17 @@ PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
     const pu__chain *k = c->chain;
     pu__logs logs = {0, 1};
     pu_int seen = e->post->observed;
+    const pu_op *Phi = e->post->model->Phi;
     double sum = 0;
     memset(c->W, 0, (size_t)((k->r + k->S) * c->wide) * sizeof *c->W);
     c->value = 0;
     c->like[0] = 0;
+    c->psi = 0;
+    c->count = 0;
+    c->square_at_rest = -1;
+    c->plain = Phi->data == k->readout && Phi->rows == k->T && Phi->params == k->S;
+    if (c->plain)
+        pu__copy(e->row, k->readout, k->S);
     e->kappa = 1;
     /* the level counts from the mean of y on: no digits for what it has in common */
     for (pu_int i = 0; i < seen; i++)
@@ -14270,6 +14311,10 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
             c->moves = pu__max(c->moves, pu__chain_moves(c, pu__chain_kind(k, t), e->column + (t - 1) * S, NULL));
         if (t > 0 && spread && !rests)
             pu__chain_transition(c, t);
+        if (!rests)
+            c->square_at_rest = -1;
+        else if (c->plain && c->square_at_rest < 0)
+            c->square_at_rest = pu__chain_seen(c, e->row, 0, S, NULL);
         status = pu__chain_rows(e, t, &row, &seen, lane, fit);
         if (status)
             return status;
@@ -20967,6 +21012,7 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
     model->uses = PU_USES_GAMMA | PU_USES_PSI;
     model->Gamma = pu__op_chain(&s->chain);
     model->Phi = pu_op_readout(steps, s->S, s->c);
+    s->chain.readout = s->c;
     model->lgm.psi = s->psi;
     model->set = pu__structure_set;
     model->grad = pu__structure_grad;

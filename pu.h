@@ -20268,6 +20268,7 @@ typedef struct {
     pu_real *psi;   /* T */
     pu_real *theta; /* of the last set */
     pu_real *moved; /* params: scratch of the start */
+    char name[48];  /* with a number that tells parts and times apart, for checkpoints */
 } pu__structure;
 
 /* The data of a structural model. */
@@ -20943,7 +20944,23 @@ PU__FN pu_status pu__structural_times(pu__structure *s, const double *times, con
     if (s->T == 1)
         s->shortest = s->longest = 1;
     s->chain.kinds = s->longest - s->shortest <= 4 * DBL_EPSILON * largest ? 1 : s->T;
+    if (s->longest - s->shortest > 1e-9 * s->shortest)
+        s->chain.kinds = s->T;
     return PU_OK;
+}
+
+/* The name of a model whose parts and gaps are known. */
+PU__FN const char *pu__structure_name(pu__structure *s)
+{
+    pu__text text = {s->name, 0, sizeof s->name};
+    uint64_t hash = pu__fnv(PU__FNV, s->gaps, (size_t)s->chain.kinds * sizeof *s->gaps);
+    for (pu_int n = 0; n < s->count; n++) {
+        const pu_part *part = &s->parts[n].part;
+        const pu_int numbers[3] = {(pu_int)part->kind, part->size, (pu_int)part->constant};
+        hash = pu__fnv(hash, numbers, sizeof numbers);
+    }
+    pu__put_number(&text, "structural model ", (pu_int)(hash & 0x7fffffff));
+    return s->name;
 }
 
 /* The sum of parts and noise. */
@@ -20967,11 +20984,15 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
         return pu__refuse(report, PU_E_NULL, model ? "parts" : "model");
     if (steps < 1 || count < 1)
         return pu__refuse(report, PU_E_ARGUMENT, steps < 1 ? "steps (at least 1)" : "count (at least one part)");
+    if (steps > PTRDIFF_MAX / 1024 || count > PTRDIFF_MAX / 1024)
+        return pu__refuse(report, PU_E_OVERFLOW, "steps");
     for (pu_int n = 0; n < count; n++) {
         pu__component c;
         const char *fault = pu__part_fault(parts, n);
         if (fault)
             return pu__fail(report, PU_E_ARGUMENT, fault, -1, n);
+        if (s->chain.S > PTRDIFF_MAX / 1024)
+            return pu__refuse(report, PU_E_OVERFLOW, "parts");
         if (parts[n].size > steps + 1 + PU_AR_MAX)
             return pu__fail(report, PU_E_ARGUMENT, "parts[index].size (longer than the series)", -1, n);
         pu__component_place(&c, parts + n, &s->chain, &d.made.params);
@@ -21008,7 +21029,7 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
     *model = d.made;
     *pu__structure_of(model) = *s;
     s = pu__structure_of(model);
-    model->name = "structural model";
+    model->name = pu__structure_name(s);
     model->uses = PU_USES_GAMMA | PU_USES_PSI;
     model->Gamma = pu__op_chain(&s->chain);
     model->Phi = pu_op_readout(steps, s->S, s->c);
@@ -21077,7 +21098,7 @@ PU__FN void pu__around_layout(void *self, pu__arena *arena)
     s->ties = pu__indices(arena, s->entries);
     s->eta = pu__reals(arena, pu__most(d->made.lgm.eta_count, 1), s->M);
     s->eta_sum = pu__reals(arena, s->M, 1);
-    s->normal = pu__doubles(arena, s->p, s->p ? s->p + 2 : 0);
+    s->normal = pu__doubles(arena, s->p + 1, s->p ? s->p + 3 : 0);
 }
 
 /* The first step: what the inner model has is taken over. */
@@ -21315,24 +21336,28 @@ PU__FN void pu__eliminate(pu_int p, double *a)
     }
 }
 
-/* b by least squares of the observed entries on X, by the normal equations. */
+/* b by least squares of the observed entries on [X 1], by the normal equations. What the ones explain is left to the inner model, which
+   may have a level of its own: b is not to stand in for it. Where X has a column of ones that comes first. */
 PU__FN void pu__least_squares(const pu__around *s, const pu_data *data, pu_real *b)
 {
-    pu_int p = s->p, wide = p + 2, at, row = 0;
+    pu_int p = s->p, q = p + 1, wide = q + 2, at, row = 0;
     pu_real y = 0;
-    memset(s->normal, 0, (size_t)(p * wide) * sizeof *s->normal);
+    memset(s->normal, 0, (size_t)(q * wide) * sizeof *s->normal);
     for (pu_int n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
             const pu_real *x = pu__regressors_of(s, pu__datum(data, n)) + row * p;
-            for (pu_int i = 0; i < p * wide; i++) {
-                pu_int k = i % wide;
-                double other = k < p ? (double)x[k] : (double)y;
-                s->normal[i] += (double)x[i / wide] * (k > p ? (double)x[i / wide] : other);
+            for (pu_int i = 0; i < q; i++) {
+                double *to = s->normal + i * wide, one = i < p ? (double)x[i] : 1;
+                for (pu_int k = 0; k < p; k++)
+                    to[k] += one * (double)x[k];
+                to[p] += one;
+                to[q] += one * (double)y;
+                to[q + 1] += one * one;
             }
         }
-    pu__eliminate(p, s->normal);
+    pu__eliminate(q, s->normal);
     for (pu_int k = 0; k < p; k++)
-        b[k] = (pu_real)s->normal[k * wide + p];
+        b[k] = (pu_real)s->normal[k * wide + q];
 }
 
 /* model.start: b by least squares, then the inner start on what that leaves. Without memory for a copy of the data, or

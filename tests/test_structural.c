@@ -503,6 +503,79 @@ TEST times_are_checked(void)
     PASS();
 }
 
+/* Models with the same sizes and other parts or times have other names: a checkpoint of one is not for the other. */
+TEST names_tell_models_apart(void)
+{
+    static const pu_part dummy[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON, 4, 0}};
+    static const pu_part trig[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON_TRIG, 4, 0}};
+    static const double even[3] = {1, 2, 3}, uneven[3] = {1, 2, 4}, far[3] = {1e16, 1e16 + 2, 1e16 + 8};
+    pu_model a, b;
+    pu_report r;
+    double near[3], nll[2];
+    pu_real y[3] = {1, 3, 2}, theta[2] = {0, 0};
+    pu_data data = pu_data_full(1, 3, y);
+    memset(&a, 0, sizeof a);
+    memset(&b, 0, sizeof b);
+    TC_ASSERT(pu_model_structural(&a, 20, dummy, 2, &r) == PU_OK);
+    TC_ASSERT(pu_model_structural(&b, 20, trig, 2, &r) == PU_OK);
+    TC_ASSERT(strcmp(a.name, b.name) != 0);
+    pu_model_free(&a);
+    pu_model_free(&b);
+    TC_ASSERT(pu_model_structural_at(&a, 3, even, dummy, 1, &r) == PU_OK);
+    TC_ASSERT(pu_model_structural_at(&b, 3, uneven, dummy, 1, &r) == PU_OK);
+    TC_ASSERT(strcmp(a.name, b.name) != 0);
+    pu_model_free(&a);
+    pu_model_free(&b);
+    /* gaps of 2 and 6 are not equal, however far from zero they are */
+    for (int i = 0; i < 3; i++) near[i] = far[i] - far[0];
+    TC_ASSERT(pu_model_structural_at(&a, 3, far, dummy, 1, &r) == PU_OK);
+    TC_ASSERT(pu_model_structural_at(&b, 3, near, dummy, 1, &r) == PU_OK);
+    TC_ASSERT(pu_model_nll(&a, theta, &data, NULL, NULL, &nll[0], NULL, &r) == PU_OK);
+    TC_ASSERT(pu_model_nll(&b, theta, &data, NULL, NULL, &nll[1], NULL, &r) == PU_OK);
+    PU_CHECK_CLOSE(nll[0], nll[1], 1e-12);
+    pu_model_free(&a);
+    pu_model_free(&b);
+    TC_ASSERT(pu_model_structural(&a, PTRDIFF_MAX - 5, dummy, 1, &r) == PU_E_OVERFLOW);
+    PASS();
+}
+
+/* The level of a series is not to be explained by a regressor at the start: a shift of y changes nothing. */
+TEST regressors_do_not_stand_in_for_the_level(void)
+{
+    enum { T = 120 };
+    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 1}};
+    pu_real *x = tc_normal(31, T), *y = tc_normal(32, T);
+    double first = 0;
+    for (int t = 0; t < T; t++) {
+        x[t] += 3;
+        y[t] += 2 * x[t];
+    }
+    for (int shift = 0; shift < 2; shift++) {
+        pu_model m, around;
+        pu_report r;
+        pu_fit_options o;
+        pu_fit_report fit;
+        pu_real theta[3];
+        pu_data data = pu_data_full(1, T, y);
+        memset(&m, 0, sizeof m);
+        memset(&around, 0, sizeof around);
+        memset(&o, 0, sizeof o);
+        TC_ASSERT(pu_model_structural(&m, T, parts, 2, &r) == PU_OK);
+        TC_ASSERT(pu_model_regressors(&around, &m, 1, x, 0, &r) == PU_OK);
+        TC_ASSERT(pu_model_start(&around, &data, 0, theta, &r) == PU_OK);
+        TC_ASSERT(pu_fit(&around, &data, &o, NULL, theta, &fit) == PU_OK);
+        TC_ASSERT(fit.stop == PU_FIT_CONVERGED || fit.stop == PU_FIT_BOUNDARY);
+        if (shift == 0) first = fit.best;
+        /* y is rounded to pu_real at its new level */
+        PU_CHECK_CLOSE(fit.best, first, PU_TEST_PICK(1e-4, 0.1));
+        PU_CHECK_CLOSE(theta[2], 2, 0.5);
+        pu_model_free(&around);
+        pu_model_free(&m);
+        for (int t = 0; t < T; t++) y[t] += PU_R(PU_TEST_PICK(1e6, 1e3));
+    }
+    PASS();
+}
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -520,5 +593,7 @@ int main(int argc, char **argv)
     RUN_TEST(matern_is_the_gaussian_process);
     RUN_TEST(steps_at_rest_change_nothing);
     RUN_TEST(times_are_checked);
+    RUN_TEST(names_tell_models_apart);
+    RUN_TEST(regressors_do_not_stand_in_for_the_level);
     PU_TEST_MAIN_END();
 }

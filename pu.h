@@ -23286,11 +23286,12 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
 
 /* Complete data that have the likelihood of the caller's, for every theta, since it depends on their mean and covariance
    S = L L' alone: mean +- M^1/2 times each column of L. Not where an entry is so nearly a sum of others, as L_jj^2 / S_jj tells,
-   that rounding of S would cost half of the digits. A constant entry is exact. */
+   that rounding of S would cost half of the digits; nor where the mean is so large that rounding of what is made up here would count
+   next to an entry's own deviation L_jj, of which the likelihood sees the square. A constant entry is exact. */
 PU__FN void pu__fit_condense(pu__fit *fit)
 {
     pu_int M = fit->data->m;
-    double *S = fit->few_square, root = sqrt((double)M), ignored = 0, worst = 1;
+    double *S = fit->few_square, root = sqrt((double)M), ignored = 0, worst = 1, far = 0;
     pu_real *y = fit->few_y, *diag = fit->few_part;
     pu__covariance(fit->data, 2 * M, y, fit->few_part, fit->few_mean, S);
     for (pu_int i = 0; i < M; i++) {
@@ -23303,13 +23304,15 @@ PU__FN void pu__fit_condense(pu__fit *fit)
     for (pu_int j = 0; j < M; j++) {
         double pivot = S[j * (M + 1)];
         worst = pu__max(worst, (double)diag[j] / (pivot * pivot));
+        if (diag[j] > 0)
+            far = pu__max(far, fabs(fit->few_mean[j]) / pivot);
         for (pu_int i = 0; i < M; i++) {
             double off = i < j || !(diag[j] > 0) ? 0 : root * S[i * M + j];
             y[2 * j * M + i] = (pu_real)(fit->few_mean[i] + off);
             y[(2 * j + 1) * M + i] = (pu_real)(fit->few_mean[i] - off);
         }
     }
-    if (!(16 * worst * sqrt((double)PU__EPS) <= 1))
+    if (!(16 * worst * sqrt((double)PU__EPS) <= 1) || !((double)PU__EPS * far <= 1e-4))
         return;
     pu__text text = pu__text_after(fit->report->plan, sizeof fit->report->plan);
     pu__put_number(&text, ", on ", 2 * M);

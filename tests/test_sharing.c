@@ -356,6 +356,30 @@ TEST complete_data_start_and_end_at_the_maximum(int tied)
 }
 
 /* Where a column is another one but for 1e-6 of it, the covariance alone has lost what tells them apart. */
+/* Means far above the noise: what is told is the likelihood of the data, not of data made up and rounded. */
+TEST objective_is_that_of_the_data(void)
+{
+    pu_model model;
+    pu_real *y = table(), *theta;
+    pu_data data = pu_data_full(ROWS, COLUMNS, y);
+    pu_fit_options o;
+    pu_fit_report fit;
+    double nll;
+    for (pu_int i = 0; i < ROWS * COLUMNS; i++) y[i] += PU_R(50000) * (pu_real)(i % COLUMNS);
+    memset(&model, 0, sizeof model), memset(&o, 0, sizeof o);
+    model.memory = tc_workspace();
+    TC_STATUS(pu_model_ppca(&model, COLUMNS, FACTORS, NULL), PU_OK);
+    theta = tc_reals(model.params);
+    TC_STATUS(pu_model_start(&model, &data, 1, theta, NULL), PU_OK);
+    TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &fit), PU_OK);
+    TC_STATUS(pu_model_nll(&model, theta, &data, NULL, NULL, &nll, NULL, NULL), PU_OK);
+    /* sums over a datum's entries, each of which is rounded; in double made-up data are used, rounded at the size of the means:
+       eps mean, next to a noise of about 1 */
+    PU_CHECK_CLOSE(fit.best, nll, 100 * PU_TEST_EPS * (fabs(nll) + COLUMNS) + PU_TEST_PICK(DBL_EPSILON * 50000 * COLUMNS, 0));
+    TC_ASSERT((strstr(fit.plan, "same mean") == NULL) == PU_TEST_PICK(0, 1));
+    PASS();
+}
+
 TEST nearly_equal_columns_keep_their_data(void)
 {
     pu_model model;
@@ -390,6 +414,7 @@ int main(int argc, char **argv)
     RUN_TEST(offsets_of_each_datum);
     RUN_TEST1(complete_data_start_and_end_at_the_maximum, 0);
     RUN_TEST1(complete_data_start_and_end_at_the_maximum, 1);
+    RUN_TEST(objective_is_that_of_the_data);
     RUN_TEST(nearly_equal_columns_keep_their_data);
     PU_TEST_MAIN_END();
 }

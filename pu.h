@@ -212,6 +212,8 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_plan puf_plan
 #define pu_ar puf_ar
 #define pu_ar_set puf_ar_set
+#define pu_ar_bytes puf_ar_bytes
+#define pu_ar_memory puf_ar_memory
 #define pu_ar_set_phi puf_ar_set_phi
 #define pu_ar_phi_grad puf_ar_phi_grad
 #define pu_op_ar puf_op_ar
@@ -1199,10 +1201,10 @@ struct pu_op {
     /* For the banded engine. A symmetric matrix with entries (i, i - j), j = 0 .. width, is stored at B[i (width + 1)
        + j]; places with i - j < 0 are not used. Gamma: Op_ij = 0 for |i - j| > band, and */
     pu_int band;
-    /* B += Op, width >= band */
-    pu_status (*band_add)(const pu_op *op, pu_int width, double *B);
+    /* B += Op, width >= band; work: op->work reals, here and below */
+    pu_status (*band_add)(const pu_op *op, pu_int width, double *B, pu_real *work);
     /* grad += weight * d/dtheta tr(Op S); reads the entries of S where Op is not zero, no others */
-    pu_status (*band_grad)(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad);
+    pu_status (*band_grad)(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad, pu_real *work);
     /* Phi: row m is zero outside of a short stretch that begins at column *first; value receives its entries, at most
        band + 1. Returns how many */
     pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
@@ -1247,29 +1249,44 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right);
 /* Stationary autoregression of order P and length n >= P, z_t = phi_1 z_{t-1} + .. + phi_P z_{t-P} + N(0, kappa), begun
    in its stationary distribution. Parameters: the partial autocorrelations gamma_1 .. gamma_P, each in (-1, 1) (all of
    these and no others are stationary: optimise atanh gamma), then the innovation variance kappa > 0. P = 0 is white
-   noise. The struct is yours, about 700 reals; fill it with pu_ar_set or pu_ar_set_phi, then only read it. */
-#define PU_AR_MAX 32 /* largest order */
+   noise. The struct is yours; fill it with pu_ar_set or pu_ar_set_phi, then only read it. Its arrays are inside it up to order
+   PU_AR_MAX (about 700 reals and as many doubles), and in memory of yours beyond: so it is not to be copied, and an operator
+   made of a copy is refused. */
+#define PU_AR_MAX 32 /* largest order without memory */
 struct pu_ar {
     pu_int n, order;
-    pu_real gamma[PU_AR_MAX], phi[PU_AR_MAX], kappa;
-    pu_real band[2 * PU_AR_MAX + 1]; /* row of Gamma away from the ends: lags -P .. P */
+    pu_real kappa, *gamma, *phi; /* P each */
+    pu_real *band; /* row of Gamma away from the ends: lags -P .. P */
     /* rows 0 .. P of X, X'X = Gamma, lower triangular; later rows repeat row P. Entry (t, t-j) at t (t+1) / 2 + j */
-    pu_real rows[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2];
-    double gap[PU_AR_MAX]; /* 1 - gamma^2; a model has it from atanh gamma, where gamma is too close to 1 for its digits */
+    pu_real *rows;
+    double *gap; /* P: 1 - gamma^2; a model has it from atanh gamma, where gamma is too close to 1 for its digits */
+    /* private */
+    double *spread; /* P + 1: precision of the errors of the predictors of order 0 .. P, relative to that of the last */
+    double *a;      /* these predictors, (1, -phi) of each order, stored as rows is */
+    void *memory;
+    size_t bytes, mark;
+    double doubles[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2 + 2 * PU_AR_MAX + 1];
+    pu_real reals[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2 + 4 * PU_AR_MAX + 1];
 };
+/* Memory for an order above PU_AR_MAX, any order up to n: pu_ar_bytes tells how much, about 8 P^2 bytes (float: 6 P^2), any
+   alignment; 0 up to PU_AR_MAX. pu_ar_memory lends it to *ar, which has no size thereafter until it is set; it must outlive *ar,
+   and serves all orders that need no more. PU_E_NULL; PU_E_ARGUMENT: order < 0; PU_E_OVERFLOW. */
+PU_DEF pu_status pu_ar_bytes(pu_int order, size_t *bytes);
+PU_DEF pu_status pu_ar_memory(pu_ar *ar, void *memory, size_t bytes);
 /* From partial autocorrelations; phi by the Durbin-Levinson recursion. A refused call leaves *ar as it was. *index
    (may be NULL) = the culprit's parameter number (kappa: P), else -1. PU_E_ARGUMENT: n < 1, order not in
-   0 .. min(n, PU_AR_MAX), |gamma| >= 1, kappa so small that Gamma overflows; PU_E_NONFINITE; PU_E_NOT_POSITIVE: kappa;
-   PU_E_NULL. */
+   0 .. n, |gamma| >= 1, kappa so small that Gamma overflows; PU_E_NONFINITE; PU_E_NOT_POSITIVE: kappa; PU_E_NULL;
+   PU_E_BLOCK: order > PU_AR_MAX, and no memory was lent, or too little (pu_ar_bytes); PU_E_OVERFLOW. O(P^2) operations. */
 PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index);
 /* From coefficients phi, gamma by the recursion backwards. PU_E_ARGUMENT with an index < P: phi is not stationary,
    that partial autocorrelation is not inside (-1, 1). phi is then recomputed from the rounded gamma. */
 PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real *phi, pu_real kappa, pu_int *index);
 /* For those who optimise phi: the gradient in gamma (what a gradient call delivers) turned into that in phi, P numbers
-   each; may be the same array. */
+   each; may be the same array. Above PU_AR_MAX the memory lent to *ar is scratch: on one thread at a time. */
 PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
 /* Its n x n precision Gamma = X'X, banded, P each side; params = P + 1: gamma, kappa. *ar is borrowed and may be set
-   anew with the same n and P. Products, solves, draws and gradients are O(n P) per column, no scratch. Bands are
+   anew with the same n and P. Products, solves, draws and gradients are O(n P) per column. Scratch: none up to PU_AR_MAX, then
+   4 P doubles. Bands are
    rounded like any sum of squares: in a float build a process with a root within about 1e-3 of the unit circle has a
    Gamma that is positive definite only together with Phi'W Phi. */
 PU_DEF pu_op pu_op_ar(const pu_ar *ar);
@@ -4503,6 +4520,9 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
 #define PU__GRAM_DIAG_ARGS   const pu_op *op, const pu_real *w, pu_real *y, PU_UNUSED pu_real *work
 #define PU__LOGDET_ARGS      const pu_op *op, double *value, PU_UNUSED pu_real *work
 #define PU__LOGDET_GRAD_ARGS const pu_op *op, pu_real weight, pu_real *grad, PU_UNUSED pu_real *work
+#define PU__BAND_ADD_ARGS    const pu_op *op, pu_int width, double *B, PU_UNUSED pu_real *work
+#define PU__BAND_GRAD_ARGS                                                                                             \
+    const pu_op *op, pu_int width, const double *Z, double weight, pu_real *grad, PU_UNUSED pu_real *work
 
 /* An operator without functions, where every constructor begins. It counts as symmetric: one that
    need not be so lowers `trusted`. Sizes below 1 make every call refuse the operator. params =
@@ -4998,25 +5018,25 @@ PU__FN pu_status pu__diagonal_logdet_grad(PU__LOGDET_GRAD_ARGS)
 }
 
 /* B += diag(a). B is a band matrix with `width` + 1 entries per row, the diagonal one first. */
-PU__FN pu_status pu__diagonal_band_add(const pu_op *op, pu_int width, double *B)
+PU__FN pu_status pu__diagonal_band_add(PU__BAND_ADD_ARGS)
 {
     for (pu_int i = 0; i < op->rows; i++)
         B[i * (width + 1)] += (double)pu__diagonal_at(op, i);
     return PU_OK;
 }
 
-/* grad_i += weight S_ii, the gradient of tr(diag(a) S), S stored like B. A single parameter
+/* grad_i += weight Z_ii, the gradient of tr(diag(a) Z), Z stored like B. A single parameter
    receives the sum, taken in double. */
-PU__FN pu_status pu__diagonal_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+PU__FN pu_status pu__diagonal_band_grad(PU__BAND_GRAD_ARGS)
 {
     int full = pu__diagonal_full(op);
     double sum = 0;
     for (pu_int i = 0; i < op->rows; i++) {
         if (full)
-            grad[i] += (pu_real)(weight * *S);
+            grad[i] += (pu_real)(weight * *Z);
         else
-            sum += *S;
-        S += width + 1;
+            sum += *Z;
+        Z += width + 1;
     }
     if (op->params && !full)
         grad[0] += (pu_real)(weight * sum);
@@ -6011,9 +6031,7 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
      is the lower end of X'X reversed, where X is Toeplitz. No large numbers are subtracted from each other.
    "Edge rows" are the P rows at each end. For n < 2 P all rows are edge rows. */
 
-#define PU__AR_TRIANGLE ((PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2) /* entries of a^(0) .. a^(P) */
-
-/* Where a^(m) begins in a triangle of such entries. */
+/* Where a^(m) begins in a triangle of such entries; with m = P + 1, how many of them there are. */
 PU__FN pu_int pu__ar_row(pu_int m) { return m * (m + 1) / 2; }
 
 /* 1 - gamma^2, without cancellation. */
@@ -6021,6 +6039,9 @@ PU__FN double pu__ar_gap(pu_real gamma) { return (1 - (double)gamma) * (1 + (dou
 
 /* The autoregression that an operator stands for. */
 PU__FN const pu_ar *pu__ar_of(const pu_op *op) { return (const pu_ar *)op->data; }
+
+/* a^(m), m + 1 numbers. */
+PU__FN const double *pu__ar_predictor(const pu_ar *ar, pu_int m) { return ar->a + pu__ar_row(m); }
 
 /* x_j := (x_j + g x_{m-j}) / gap for 0 < j < m, in place. With -gamma_m and 1 this is a step of
    Durbin-Levinson; with gamma_m and 1 - gamma_m^2 it takes the step back. */
@@ -6040,48 +6061,143 @@ PU__FN void pu__ar_step(pu_int m, double gamma, double *a)
     pu__ar_reflect(m, a[m], 1, a);
 }
 
-/* That step of an autoregression. */
-PU__FN void pu__ar_grow(const pu_ar *ar, pu_int m, double *a) { pu__ar_step(m, m > 0 ? (double)ar->gamma[m - 1] : 0, a); }
-
-/* a = a^(m), m + 1 numbers. */
-PU__FN void pu__ar_predictor(const pu_ar *ar, pu_int m, double *a)
+/* Lag k of the filter: sum_j a_j a_{j+k} / kappa. */
+PU__FN double pu__ar_lag(pu_int P, const double *a, pu_int k, double kappa)
 {
-    for (pu_int l = 0; l <= m; l++)
-        pu__ar_grow(ar, l, a);
+    double sum = 0;
+    for (pu_int j = 0; j + k <= P; j++)
+        sum += a[j] * a[j + k];
+    return sum / kappa;
 }
 
-/* s = (s_0, .., s_P), the precision of the errors of a^(m) relative to that of a^(P):
-     s_P = 1,   s_{m-1} = s_m (1 - gamma_m^2) */
-PU__FN void pu__ar_spread(const pu_ar *ar, double *s)
-{
-    s[ar->order] = 1;
-    for (pu_int m = ar->order; m > 0; m--)
-        s[m - 1] = s[m] * ar->gap[m - 1];
-}
-
-/* Fills in phi, the rows of X and the band, which follow from n, order, gamma and kappa. */
+/* Fills in what follows from n, order, gamma, gap and kappa. */
 PU__FN void pu__ar_derive(pu_ar *ar)
 {
-    double kappa = (double)ar->kappa;
+    double kappa = (double)ar->kappa, *s = ar->spread;
     pu_int P = ar->order;
-    double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
-    pu__ar_spread(ar, s);
+    const double *last = pu__ar_predictor(ar, P);
+    /* s_P = 1,   s_{m-1} = s_m (1 - gamma_m^2) */
+    s[P] = 1;
+    for (pu_int m = P; m > 0; m--)
+        s[m - 1] = s[m] * ar->gap[m - 1];
     /* row m of X: (s_m / kappa)^1/2 a^(m) */
     for (pu_int m = 0; m <= P; m++) {
-        pu__ar_grow(ar, m, a);
+        double *a = ar->a + pu__ar_row(m), root = sqrt(s[m] / kappa);
+        memcpy(a, a - m, (size_t)m * sizeof *a);
+        pu__ar_step(m, m > 0 ? (double)ar->gamma[m - 1] : 0, a);
         for (pu_int j = 0; j <= m; j++)
-            ar->rows[pu__ar_row(m) + j] = (pu_real)(sqrt(s[m] / kappa) * a[j]);
+            ar->rows[pu__ar_row(m) + j] = (pu_real)(root * a[j]);
     }
     for (pu_int j = 0; j < P; j++)
-        ar->phi[j] = (pu_real)-a[j + 1];
-    /* lag k of the filter: sum_j a_j a_{j+k} / kappa */
-    for (pu_int k = 0; k <= P; k++) {
-        double sum = 0;
-        for (pu_int j = 0; j + k <= P; j++)
-            sum += a[j] * a[j + k];
-        ar->band[P + k] = (pu_real)(sum / kappa);
-        ar->band[P - k] = ar->band[P + k];
-    }
+        ar->phi[j] = (pu_real)-last[j + 1];
+    for (pu_int k = 0; k <= P; k++)
+        ar->band[P - k] = ar->band[P + k] = (pu_real)pu__ar_lag(P, last, k, kappa);
+}
+
+/* ---- memory: arrays inside the struct up to PU_AR_MAX, else doubles, reals and, at its end, scratch in what was lent ---- */
+
+enum { PU__AR_SCRATCH = 3 }; /* arrays of P + 1 doubles */
+
+/* The mark of memory that was lent, by which arbitrary bytes are told from it. */
+PU__FN size_t pu__lent_mark(const void *memory, size_t bytes) { return 31 * (size_t)(uintptr_t)memory + 7 * bytes + 1; }
+
+/* See the declaration. */
+PU_DEF pu_status pu_ar_bytes(pu_int order, size_t *bytes)
+{
+    int overflow = 0;
+    size_t P = (size_t)order, need, per = sizeof(double) + sizeof(pu_real);
+    if (!bytes)
+        return PU_E_NULL;
+    if (order < 0)
+        return PU_E_ARGUMENT;
+    *bytes = 0;
+    if (order <= PU_AR_MAX)
+        return PU_OK;
+    /* (P + 1) (P + 2) / 2 + 4 P + 1 entries of both kinds are enough, and scratch; P^2 + 16 P bounds it all */
+    need = pu__mul(pu__mul(P, pu__add(P, 16, &overflow), &overflow), per, &overflow);
+    if (overflow)
+        return PU_E_OVERFLOW;
+    need = ((P + 1) * (P + 2) / 2 + 4 * P + 1) * per + PU__AR_SCRATCH * (P + 1) * sizeof(double);
+    *bytes = need + 2 * PU__ALIGN;
+    return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_ar_memory(pu_ar *ar, void *memory, size_t bytes)
+{
+    if (!ar || !memory)
+        return PU_E_NULL;
+    memset(ar, 0, sizeof *ar);
+    ar->memory = memory;
+    ar->bytes = bytes;
+    ar->mark = pu__lent_mark(memory, bytes);
+    return PU_OK;
+}
+
+/* Lends memory for this order, if it needs some. Returns how many bytes that takes. */
+PU__FN pu_int pu__ar_lend(pu_ar *ar, pu_int order, void *memory)
+{
+    size_t bytes = 0;
+    if (!pu_ar_bytes(order, &bytes) && bytes > 0)
+        (void)pu_ar_memory(ar, memory, bytes);
+    return (pu_int)bytes;
+}
+
+/* Does *ar have room for this order? Of arbitrary bytes nothing is used. */
+PU__FN pu_status pu__ar_room(const pu_ar *ar, pu_int order)
+{
+    size_t need;
+    pu_status status = pu_ar_bytes(order, &need);
+    if (status || order <= PU_AR_MAX)
+        return status;
+    return ar->mark == pu__lent_mark(ar->memory, ar->bytes) && ar->bytes >= need ? PU_OK : PU_E_BLOCK;
+}
+
+/* Where the doubles of an autoregression of this order begin, and its reals. */
+PU__FN double *pu__ar_doubles(const pu_ar *ar, pu_int P)
+{
+    return P > PU_AR_MAX ? (double *)(void *)pu__aligned(ar->memory) : (double *)ar->doubles;
+}
+
+/* These behind them. */
+PU__FN pu_real *pu__ar_reals(const pu_ar *ar, pu_int P)
+{
+    return P > PU_AR_MAX ? (pu_real *)(void *)(pu__ar_doubles(ar, P) + pu__ar_row(P + 1) + 2 * P + 1) : (pu_real *)ar->reals;
+}
+
+/* Number i of the scratch arrays for order P, which no array of another order reaches; up to PU_AR_MAX it is the caller's. */
+PU__FN double *pu__ar_scratch(const pu_ar *ar, pu_int P, int i, double *own)
+{
+    unsigned char *first;
+    size_t left;
+    if (P <= PU_AR_MAX)
+        return own;
+    first = pu__aligned(ar->memory);
+    left = ar->bytes - (size_t)(first - (unsigned char *)ar->memory);
+    return (double *)(void *)(first + left / PU__ALIGN * PU__ALIGN) - (i + 1) * (P + 1);
+}
+
+/* Points the arrays of an autoregression to their places. */
+PU__FN void pu__ar_place(pu_ar *ar)
+{
+    pu_int P = ar->order;
+    ar->gap = pu__ar_doubles(ar, P);
+    ar->spread = ar->gap + P;
+    ar->a = ar->spread + P + 1;
+    ar->gamma = pu__ar_reals(ar, P);
+    ar->phi = ar->gamma + P;
+    ar->band = ar->phi + P;
+    ar->rows = ar->band + 2 * P + 1;
+}
+
+/* Whether an autoregression can have these sizes. */
+PU__FN int pu__ar_sizes(pu_int n, pu_int order) { return n > 0 && order >= 0 && order <= n; }
+
+/* Was *ar set, and is it no copy? */
+PU__FN int pu__ar_sound(const pu_ar *ar)
+{
+    return ar && pu__ar_sizes(ar->n, ar->order) && !pu__ar_room(ar, ar->order) && ar->gap == pu__ar_doubles(ar, ar->order) &&
+           ar->gamma == pu__ar_reals(ar, ar->order);
 }
 
 /* Row t of X: entry j is at column t - j, j = 0 .. min(t, P). */
@@ -6109,33 +6225,44 @@ PU__FN pu_int pu__ar_chunk(pu_int at, pu_int size, pu_int end) { return pu__min(
 
 /* ---- the ends of products ---- */
 
-/* The P entries of Gamma x at one end, n >= 2 P: s = U (U'x). Entry i is at x[i dir]: dir = 1 at
-   the upper end, -1 at the lower one. The sums of U z begin with a_0 if forward, else with z_0. */
-PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, int forward, pu_real *s)
+enum { PU__AR_TILE = 64 }; /* numbers that are held at once */
+
+/* z_l = (U'x)_l, l = first .. first + count - 1, of one end, n >= 2 P. Entry i is at x[i dir]: dir = 1 at the upper end, -1
+   at the lower one. */
+PU__FN void pu__ar_into(const pu_ar *ar, pu_int dir, const pu_real *x, pu_int first, pu_int count, pu_real *z)
 {
-    pu_int P = ar->order;
+    const pu_real *a = pu__ar_x(ar, ar->order);
+    pu__zeros(z, count);
+    /* tap by tap */
+    for (pu_int j = 0; j <= ar->order; j++)
+        for (pu_int l = 0; l < count; l++)
+            z[l] += a[j] * x[(first + l + j) * dir];
+}
+
+/* The P entries of y = c Gamma x at one end, or y += if add, n >= 2 P: c U (U'x). */
+PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real c, const pu_real *x, pu_real *y, int add)
+{
+    pu_int P = ar->order, count;
     const pu_real *a = pu__ar_x(ar, P);
-    pu_real z[PU_AR_MAX] = {0};
-    /* z = U'x, tap by tap */
-    for (pu_int j = 0; j <= P; j++)
-        for (pu_int l = 0; l < P; l++)
-            z[l] += a[j] * x[(l + j) * dir];
-    /* s = U z, entry by entry */
-    for (pu_int i = 0; i < P; i++) {
-        s[i] = 0;
-        for (pu_int l = 0; l <= i; l++)
-            s[i] += forward ? a[l] * z[i - l] : a[i - l] * z[l];
+    for (pu_int first = 0; first < P; first += count) {
+        pu_real z[PU__AR_TILE];
+        count = pu__min(PU__AR_TILE, P - first);
+        pu__ar_into(ar, dir, x, first, count, z);
+        /* U z, entry by entry; these z reach the entries from `first` on */
+        for (pu_int i = first; i < P; i++) {
+            pu_real sum = 0;
+            for (pu_int l = 0; l < count && first + l <= i; l++)
+                sum += a[i - first - l] * z[l];
+            pu__set(y + i * dir, c * sum, add || first > 0);
+        }
     }
 }
 
 /* The 2 P edge rows of y = c Gamma x, or y += if add; n >= 2 P. */
 PU__FN void pu__ar_ends(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y, int add)
 {
-    pu_real s[2 * PU_AR_MAX];
-    pu__ar_end(ar, 1, x, 0, s);
-    pu__ar_end(ar, -1, x + ar->n - 1, 0, s + ar->order);
-    for (pu_int l = 0; l < 2 * ar->order; l++)
-        pu__set(y + (l < ar->order ? l : ar->n - 1 - l + ar->order), c * s[l], add);
+    pu__ar_end(ar, 1, c, x, y, add);
+    pu__ar_end(ar, -1, c, x + ar->n - 1, y + ar->n - 1, add);
 }
 
 /* x'Gamma x = |X x|^2, in double: a sum of squares, where x'(Gamma x) cancels when a process near its unit root is far
@@ -6169,19 +6296,28 @@ PU__FN double pu__ar_square(const pu_op *op, const pu_real *x, double *size)
     return sum;
 }
 
-/* y = X'(X x), or y += if add, for n < 2 P, where the two ends overlap. */
-PU__FN void pu__ar_apply_short(const pu_ar *ar, const pu_real *x, pu_real *y, int add)
+/* y = c X'(X x), or y += if add, for n < 2 P, where the two ends overlap: rows of X, some at a time. */
+PU__FN void pu__ar_apply_short(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y, int add)
 {
-    pu_real u[2 * PU_AR_MAX];
-    /* u = X x */
-    for (pu_int i = 0; i < ar->n; i++) {
-        u[i] = 0;
-        for (pu_int j = 0; j <= pu__min(i, ar->order); j++)
-            u[i] += pu__ar_x(ar, i)[j] * x[i - j];
+    pu_int P = ar->order, end;
+    for (pu_int first = 0; first < ar->n; first = end) {
+        pu_real u[PU__AR_TILE];
+        end = pu__min(first + PU__AR_TILE, ar->n);
+        /* u = X (c x) */
+        for (pu_int i = first; i < end; i++) {
+            pu_real sum = 0;
+            for (pu_int j = 0; j <= pu__min(i, P); j++)
+                sum += pu__ar_x(ar, i)[j] * (c * x[i - j]);
+            u[i - first] = sum;
+        }
+        /* y = X'u, in the entries that these rows reach; those before `first` have something already */
+        for (pu_int i = pu__most(0, first - P); i < end; i++) {
+            pu_real sum = 0;
+            for (pu_int t = pu__most(i, first); t < pu__min(end, i + P + 1); t++)
+                sum += pu__ar_x(ar, t)[t - i] * u[t - first];
+            pu__set(y + i, sum, add || i < first);
+        }
     }
-    /* y = X'u */
-    for (pu_int i = 0; i < ar->n; i++)
-        pu__set(y + i, pu__ar_xt(ar, u, i), add);
 }
 
 /* ---- products of order 5, the commonest one ----
@@ -6213,11 +6349,15 @@ PU__FN void pu__ar_end5(const pu_ar *ar, pu_int at, pu_real c, const pu_real *x,
 {
     pu_int dir = at ? -1 : 1;
     pu_int start = at ? ar->n - 1 : 0;
-    pu_real s[5];
-    pu__ar_end(ar, dir, x + start, 1, s);
+    const pu_real *a = pu__ar_x(ar, 5);
+    pu_real z[5];
+    pu__ar_into(ar, dir, x + start, 0, 5, z);
     for (pu_int i = 0; i < 5; i++) {
         pu_int row = start + i * dir;
-        y[row - at] = c * (s[i] + w[row] * x[row]);
+        pu_real sum = 0;
+        for (pu_int l = 0; l <= i; l++)
+            sum += a[l] * z[i - l];
+        y[row - at] = c * (sum + w[row] * x[row]);
     }
 }
 
@@ -6260,7 +6400,7 @@ PU__FN double pu__ar_apply_column(const pu_ar *ar, const pu_real *x, const pu_re
     if (pu__ar_is_long5(ar, w) && !add)
         return pu__ar_apply5(ar, x, w, y);
     if (n < 2 * P)
-        pu__ar_apply_short(ar, x, y, add);
+        pu__ar_apply_short(ar, 1, x, y, add);
     else
         pu__ar_ends(ar, 1, x, y, add);
     /* what lies between is a filter, which adds w o x at once */
@@ -6367,7 +6507,7 @@ typedef struct {
     /* y += c (Gamma + diag(w)) p; y may be NULL. */
     pu_real c, *y;
     /* sum_u q_u (p_{u+d} + p_{u-d}), d = 0 .. P; entries outside 0 .. n-1 are zero. */
-    double lag[PU_AR_MAX + 1];
+    double *lag;
     /* sum_u w_u q_u p_u */
     double with_w;
 } pu__ar_sweep;
@@ -6472,14 +6612,13 @@ PU__FN void pu__ar_sweep_all(pu__ar_sweep *s)
 /* The whole pair without its lags, n < 2 P. */
 PU__FN void pu__ar_sweep_short(pu__ar_sweep *s)
 {
-    pu_real scaled[2 * PU_AR_MAX];
     if (s->w)
         s->with_w = pu__dot(s->ar->n, s->w, s->p, s->q);
     if (!s->y)
         return;
-    for (pu_int i = 0; i < s->ar->n; i++)
-        scaled[i] = s->c * s->p[i];
-    pu__ar_apply_column(s->ar, scaled, s->w, s->y, 1);
+    pu__ar_apply_short(s->ar, s->c, s->p, s->y, 1);
+    for (pu_int i = 0; s->w && i < s->ar->n; i++)
+        s->y[i] += s->w[i] * (s->c * s->p[i]);
 }
 
 /* Order 5: the rows from `at` on, 0 or pu__ar_lower. */
@@ -6569,22 +6708,20 @@ enum {
 
 /* value[t] = b'S b, and their inner sums, a triangle:
      T_tj = sum_i b_i S_{at+j, at+i}, i, j = 0 .. t, where `at` is P-1-t at the upper end and 0 at the lower one
-   S is made some rows at a time, since a whole one of order 32 would be 8 KiB. */
+   S is made some rows at a time, since a whole one of order 32 would be 8 KiB. Up to PU_AR_MAX: with many pairs it saves more
+   than it costs, P^3. */
 PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, double *T, double *value)
 {
     pu_int P = ar->order, wide = pu__ar_wide(P), last;
     int lower = what == PU__AR_LOWER;
-    double S[PU__AR_CORNER], a[PU_AR_MAX + 1];
-    pu__ar_predictor(ar, P, a);
+    double S[PU__AR_CORNER];
     for (pu_int first = 0; first < P; first = last) {
         last = pu__min(first + PU__AR_CORNER / wide, P);
         pu__ar_corner(pairs, P, lower ? ar->n - 1 : P - 1, first, last, S);
         /* the rows serve all terms that reach them */
         for (pu_int t = 0; t < P; t++) {
             pu_int at = lower ? 0 : P - 1 - t;
-            const double *b = lower ? a + P - t : a;
-            if (what == PU__AR_START)
-                pu__ar_grow(ar, t, a);
+            const double *b = pu__ar_predictor(ar, what == PU__AR_START ? t : P) + (lower ? P - t : 0);
             if (first == 0)
                 value[t] = 0;
             for (pu_int r = pu__most(first, at); r < last && r <= at + t; r++) {
@@ -6601,8 +6738,7 @@ PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, doub
 /* The terms t < P of the first sum: value[t], and the cotangents of a^(0) .. a^(P-1). */
 PU__FN void pu__ar_start_terms(const pu_ar *ar, const pu__pairs *pairs, double *abar, double *value)
 {
-    double s[PU_AR_MAX + 1];
-    pu__ar_spread(ar, s);
+    const double *s = ar->spread;
     pu__ar_forms(ar, pairs, PU__AR_START, abar, value);
     for (pu_int t = 0; t < ar->order; t++) {
         for (pu_int j = 0; j <= t; j++)
@@ -6611,12 +6747,53 @@ PU__FN void pu__ar_start_terms(const pu_ar *ar, const pu__pairs *pairs, double *
     }
 }
 
+/* `by` times the terms (a^(m)*p)_t (a^(m)*q)_t, t = from .. to-1, pair by pair; entries outside 0 .. n-1 are zero. Returns
+   their sum, and adds the cotangent of a^(m) to bar, unless that is NULL. */
+PU__FN double pu__ar_terms(const pu_ar *ar, const pu__pairs *pairs, pu_int m, pu_int from, pu_int to, double by, double *bar)
+{
+    const double *a = pu__ar_predictor(ar, m);
+    double value = 0;
+    for (pu_int c = 0; c < pairs->k; c++) {
+        double weight = pu__ar_weight(pairs, c);
+        if (weight == 0)
+            continue;
+        weight *= by;
+        for (pu_int t = from; t < to; t++) {
+            const pu_real *p = pu__col(pairs->P, c), *q = pu__col(pairs->Q, c);
+            pu_int first = pu__most(0, t - ar->n + 1), last = pu__min(t, m);
+            double u = 0, v = 0; /* (a*p)_t, (a*q)_t */
+            for (pu_int j = first; j <= last; j++) {
+                u += a[j] * (double)p[t - j];
+                v += a[j] * (double)q[t - j];
+            }
+            for (pu_int j = first; bar && j <= last; j++)
+                bar[j] += weight * (u * (double)q[t - j] + v * (double)p[t - j]);
+            value += weight * u * v;
+        }
+    }
+    return value;
+}
+
+/* The sum over all t that the taps reach, from the lag sums C: returns it, bar += the cotangent of a. */
+PU__FN double pu__ar_lag_terms(const pu_ar *ar, const double *lag, double value, double *bar)
+{
+    pu_int P = ar->order;
+    const double *a = pu__ar_predictor(ar, P);
+    for (pu_int i = 0; i <= P; i++)
+        for (pu_int j = 0; j <= P; j++) {
+            double C = lag[i > j ? i - j : j - i];
+            value += a[i] * a[j] * C / 2;
+            bar[i] += a[j] * C;
+        }
+    return value;
+}
+
 /* The terms t >= P for n >= 2 P: returns their sum and adds the cotangent of a to the last row of
    abar. The other rows are used as scratch. lag: the lag sums C. */
 PU__FN double pu__ar_later_terms(const pu_ar *ar, const pu__pairs *pairs, const double *lag, double *abar)
 {
     pu_int P = ar->order;
-    double a[PU_AR_MAX + 1], upper[PU_AR_MAX], lower[PU_AR_MAX];
+    double upper[PU_AR_MAX], lower[PU_AR_MAX];
     double *bar = abar + pu__ar_row(P);
     double value = 0;
     /* too much at the lower end: the forms in (a_{P-t}, .., a_P) */
@@ -6632,40 +6809,29 @@ PU__FN double pu__ar_later_terms(const pu_ar *ar, const pu__pairs *pairs, const 
         value -= upper[t] / 2;
         value -= lower[P - 1 - t] / 2;
     }
-    /* the sum over all t that the taps reach */
-    pu__ar_predictor(ar, P, a);
-    for (pu_int i = 0; i <= P; i++)
-        for (pu_int j = 0; j <= P; j++) {
-            double C = lag[i > j ? i - j : j - i];
-            value += a[i] * a[j] * C / 2;
-            bar[i] += a[j] * C;
-        }
-    return value;
+    return pu__ar_lag_terms(ar, lag, value, bar);
 }
 
-/* The terms t >= P for n < 2 P, one by one: returns their sum, bar += the cotangent of a. */
-PU__FN double pu__ar_few_terms(const pu_ar *ar, const pu__pairs *pairs, double *bar)
+/* One step back through Durbin-Levinson, a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed): bar, the cotangent of a^(t),
+   becomes what it adds to that of a^(t-1); grad += gamma_t's. s_0 .. s_{t-1} hold the factor 1 - gamma_t^2, and sum is that of
+   the terms with these. */
+PU__FN void pu__ar_back(const pu_ar *ar, pu_int t, double sum, double *bar, pu_real *grad)
 {
-    pu_int P = ar->order;
-    double a[PU_AR_MAX + 1], value = 0;
-    pu__ar_predictor(ar, P, a);
-    for (pu_int c = 0; c < pairs->k; c++) {
-        double weight = pu__ar_weight(pairs, c);
-        if (weight == 0)
-            continue;
-        for (pu_int t = P; t < ar->n; t++) {
-            const pu_real *p = pu__col(pairs->P, c) + t, *q = pu__col(pairs->Q, c) + t;
-            double u = 0, v = 0; /* (a*p)_t, (a*q)_t */
-            for (pu_int j = 0; j <= P; j++) {
-                u += a[j] * (double)p[-j];
-                v += a[j] * (double)q[-j];
-            }
-            for (pu_int j = 0; j <= P; j++)
-                bar[j] += weight * (u * (double)q[-j] + v * (double)p[-j]);
-            value += weight * u * v;
-        }
-    }
-    return value;
+    double g = (double)ar->gamma[t - 1], gbar = 0;
+    const double *a = pu__ar_predictor(ar, t - 1);
+    for (pu_int j = 1; j <= t; j++)
+        gbar -= bar[j] * a[t - j];
+    pu__ar_reflect(t, -g, 1, bar);
+    grad[t - 1] += (pu_real)((gbar - 2 * g / ar->gap[t - 1] * sum) / (double)ar->kappa);
+}
+
+/* value[t] := value[0] + .. + value[t], t = 0 .. P, where grad += kappa's of that over kappa. */
+PU__FN void pu__ar_sums(const pu_ar *ar, double *value, pu_real *grad)
+{
+    double kappa = (double)ar->kappa;
+    for (pu_int t = 1; t <= ar->order; t++)
+        value[t] += value[t - 1];
+    grad[ar->order] -= (pu_real)(value[ar->order] / kappa / kappa);
 }
 
 /* Back through Durbin-Levinson: grad += the gradient of sum_t value[t] / kappa, t = 0 .. P.
@@ -6673,40 +6839,72 @@ PU__FN double pu__ar_few_terms(const pu_ar *ar, const pu__pairs *pairs, double *
    and abar. */
 PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *grad)
 {
-    pu_int P = ar->order;
-    double kappa = (double)ar->kappa;
-    double a[PU_AR_MAX + 1];
-    /* from now on the sums of value[0] .. value[t] */
-    for (pu_int t = 1; t <= P; t++)
-        value[t] += value[t - 1];
-    /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
-    for (pu_int t = P; t > 0; t--) {
-        double g = (double)ar->gamma[t - 1];
-        const double *now = abar + pu__ar_row(t);
-        double *before = abar + pu__ar_row(t - 1);
-        double gbar = 0;
-        pu__ar_predictor(ar, t - 1, a);
-        for (pu_int j = 1; j <= t; j++)
-            gbar -= now[j] * a[t - j];
+    pu__ar_sums(ar, value, grad);
+    for (pu_int t = ar->order; t > 0; t--) {
+        double *now = abar + pu__ar_row(t), *before = now - t;
+        pu__ar_back(ar, t, value[t - 1], now, grad);
         for (pu_int j = 1; j < t; j++)
-            before[j] += now[j] - g * now[t - j];
-        /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
-        grad[t - 1] += (pu_real)((gbar - 2 * g / ar->gap[t - 1] * value[t - 1]) / kappa);
+            before[j] += now[j];
     }
-    grad[P] -= (pu_real)(value[P] / kappa / kappa);
 }
+
+/* From the lag sums over all pairs, n >= 2 P, to the parameters, up to PU_AR_MAX. */
+PU__FN void pu__ar_grad_few(const pu_ar *ar, const pu__pairs *pairs, const double *lag, pu_real *grad)
+{
+    double abar[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2], value[PU_AR_MAX + 1];
+    pu_int n = ar->n, P = ar->order;
+    double *last = abar + pu__ar_row(P);
+    memset(last, 0, (size_t)(P + 1) * sizeof *abar);
+    value[P] = n < 2 * P ? pu__ar_terms(ar, pairs, P, P, n, 1, last) : pu__ar_later_terms(ar, pairs, lag, abar);
+    pu__ar_start_terms(ar, pairs, abar, value);
+    pu__ar_pull(ar, abar, value, grad);
+}
+
+/* The same for any order, pair by pair: O(P^2) for each, and O(P) numbers, as cotangents are made row by row on the way back.
+   value, bar: P + 1 doubles. */
+PU__FN void pu__ar_grad_many(const pu_ar *ar, const pu__pairs *pairs, const double *lag, double *value, double *bar,
+                             pu_real *grad)
+{
+    pu_int n = ar->n, P = ar->order;
+    memset(bar, 0, (size_t)(P + 1) * sizeof *bar);
+    if (n < 2 * P)
+        value[P] = pu__ar_terms(ar, pairs, P, P, n, 1, bar);
+    else { /* what the lag sums have too much at the ends comes off again */
+        value[P] = pu__ar_lag_terms(ar, lag, 0, bar);
+        value[P] += pu__ar_terms(ar, pairs, P, 0, P, -1, bar);
+        value[P] += pu__ar_terms(ar, pairs, P, n, n + P, -1, bar);
+    }
+    for (pu_int t = 0; t < P; t++)
+        value[t] = pu__ar_terms(ar, pairs, t, t, t + 1, ar->spread[t], NULL);
+    pu__ar_sums(ar, value, grad);
+    for (pu_int t = P; t > 0; t--) {
+        pu__ar_back(ar, t, value[t - 1], bar, grad);
+        (void)pu__ar_terms(ar, pairs, t - 1, t - 1, t, ar->spread[t - 1], bar);
+    }
+}
+
+/* Doubles in the scratch of an operator, which is aligned for reals: room for one of them is left before it. */
+PU__FN double *pu__work_doubles(pu_real *work)
+{
+    return (double *)(void *)((unsigned char *)work + (sizeof(double) - (uintptr_t)work % sizeof(double)) % sizeof(double));
+}
+
+/* Reals of scratch that hold n doubles. */
+PU__FN pu_int pu__work_size(pu_int n) { return (n + 1) * (pu_int)(sizeof(double) / sizeof(pu_real)); }
 
 /* What a reverse step of the solver needs, in one sweep over each pair. With p_j' = c_j p_j:
      grad += weight_j d/dtheta p_j''Gamma q_j
      s_j = sum_i w_i p_ij q_ij, without c_j, and 0 where c_j is 0
      Y += (Gamma + diag(w)) P', where Y.at is not NULL
    w (n) and s (k) may be NULL. */
-PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__pairs *pairs, pu_real *grad, double *s)
+PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__pairs *pairs, pu_real *grad, double *s,
+                                   pu_real *work)
 {
     const pu_ar *ar = pu__ar_of(op);
     pu_int n = ar->n, P = ar->order;
-    double abar[PU__AR_TRIANGLE], value[PU_AR_MAX + 1];
-    double lag[PU_AR_MAX + 1] = {0};
+    int many = P > PU_AR_MAX;
+    double few[2 * (PU_AR_MAX + 1)], *lag = many ? pu__work_doubles(work) : few, *one = lag + P + 1;
+    memset(lag, 0, (size_t)(P + 1) * sizeof *lag);
     for (pu_int j = 0; j < pairs->k; j++) {
         double weight = pu__ar_weight(pairs, j);
         pu__ar_sweep sweep = {ar,
@@ -6715,13 +6913,14 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
                               w,
                               pairs->c ? pairs->c[j] : 1,
                               pairs->Y.at ? pu__col(pairs->Y, j) : NULL,
-                              {0},
+                              one,
                               0};
         if (s)
             s[j] = 0;
         /* not read: a frozen column may hold anything */
         if (sweep.c == 0 || (weight == 0 && !sweep.y))
             continue;
+        memset(one, 0, (size_t)(P + 1) * sizeof *one);
         if (n < 2 * P)
             pu__ar_sweep_short(&sweep);
         else if (pu__ar_is_long5(ar, w))
@@ -6734,13 +6933,10 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
             s[j] = sweep.with_w;
     }
     /* from the sums over all pairs to the cotangents of a^(0) .. a^(P), and to the parameters */
-    memset(abar + pu__ar_row(P), 0, (size_t)(P + 1) * sizeof *abar);
-    if (n < 2 * P)
-        value[P] = pu__ar_few_terms(ar, pairs, abar + pu__ar_row(P));
+    if (many)
+        pu__ar_grad_many(ar, pairs, lag, one, one + P + 1, grad);
     else
-        value[P] = pu__ar_later_terms(ar, pairs, lag, abar);
-    pu__ar_start_terms(ar, pairs, abar, value);
-    pu__ar_pull(ar, abar, value, grad);
+        pu__ar_grad_few(ar, pairs, lag, grad);
     return PU_OK;
 }
 
@@ -6748,14 +6944,14 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
 PU__FN pu_status pu__ar_grad(PU__GRAD_ARGS)
 {
     pu__pairs pairs = {k, NULL, P, Q, pu__rows(NULL, 0), weight};
-    return pu__ar_grad_pairs(op, NULL, &pairs, grad, NULL);
+    return pu__ar_grad_pairs(op, NULL, &pairs, grad, NULL, work);
 }
 
 /* ---- the banded engine ---- */
 
 /* pu_op.band_add: entry (i, i - j) of Gamma is sum_t X_ti X_{t, i-j}. All but the edge rows have
    the same ones. */
-PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
+PU__FN pu_status pu__ar_band_add(PU__BAND_ADD_ARGS)
 {
     const pu_ar *ar = pu__ar_of(op);
     pu_int n = ar->n, P = ar->order;
@@ -6777,48 +6973,60 @@ PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
     return PU_OK;
 }
 
-/* pu_op.band_grad: grad += weight d/dtheta tr(Gamma S).
-     kappa tr(Gamma S) = sum_{t < P} s_t a^(t)'S_t a^(t) + a'C a
-   S_t holds the entries (t-i, t-j) of S, and C_ij = sum_{t >= P} S_{t-i, t-j} is the sum along a
-   diagonal of S without its ends. */
-PU__FN pu_status pu__ar_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+/* For band_grad:
+     kappa tr(Gamma Z) = sum_{t < P} s_t a^(t)'Z_t a^(t) + a'C a
+   Z_t holds the entries (t-i, t-j) of Z, and C_ij = sum_{t >= P} Z_{t-i, t-j} is the sum along a
+   diagonal of Z without its ends.
+   Returns weight times term t, and adds its cotangent of a^(t) to bar, unless that is NULL. lag: sums along whole diagonals. */
+PU__FN double pu__ar_band_term(const pu_ar *ar, pu_int t, pu_int w, const double *Z, double weight, const double *lag, double *bar)
+{
+    const double *a = pu__ar_predictor(ar, t);
+    pu_int n = ar->n, P = ar->order;
+    double factor = weight * ar->spread[t], value = 0;
+    for (pu_int i = 0; i <= t; i++)
+        for (pu_int j = i; j <= t; j++) {
+            const double *diagonal = Z + j - i;
+            double C = lag[j - i];
+            if (t < P)
+                C = diagonal[(t - i) * w];
+            else { /* the ends come off again */
+                for (pu_int u = j - i; u < P - i; u++)
+                    C -= diagonal[u * w];
+                for (pu_int u = n - i; u < n; u++)
+                    C -= diagonal[u * w];
+            }
+            /* entry (j, i) is the same and is not visited */
+            C *= i == j ? factor : 2 * factor;
+            value += a[i] * a[j] * C;
+            if (!bar)
+                continue;
+            bar[i] += a[j] * C;
+            bar[j] += a[i] * C;
+        }
+    return value;
+}
+
+/* pu_op.band_grad: grad += weight d/dtheta tr(Gamma Z). Rows of cotangents are made on the way back. */
+PU__FN pu_status pu__ar_band_grad(PU__BAND_GRAD_ARGS)
 {
     const pu_ar *ar = pu__ar_of(op);
-    pu_int n = ar->n, P = ar->order;
-    pu_int w = width + 1;
-    double abar[PU__AR_TRIANGLE], a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
-    double value[PU_AR_MAX + 1] = {0};
-    double lag[PU_AR_MAX + 1] = {0};
-    memset(abar, 0, (size_t)pu__ar_row(P + 1) * sizeof *abar);
-    pu__ar_spread(ar, s);
-    /* sums along whole diagonals of S */
+    pu_int n = ar->n, P = ar->order, w = width + 1;
+    double few[4 * (PU_AR_MAX + 1)], *lag = P > PU_AR_MAX ? pu__work_doubles(work) : few;
+    double *value = lag + P + 1, *bar = value + P + 1, *before = bar + P + 1;
+    memset(lag, 0, (size_t)(4 * (P + 1)) * sizeof *lag);
     for (pu_int u = 0; u < n; u++)
         for (pu_int j = 0; j <= pu__min(u, P); j++)
-            lag[j] += S[u * w + j];
-    for (pu_int t = 0; t <= P; t++) {
-        double factor = weight * s[t];
-        double *bar = abar + pu__ar_row(t);
-        pu__ar_grow(ar, t, a);
-        for (pu_int i = 0; i <= t; i++)
-            for (pu_int j = i; j <= t; j++) {
-                const double *diagonal = S + j - i;
-                double C = lag[j - i];
-                if (t < P)
-                    C = diagonal[(t - i) * w];
-                else { /* the ends come off again */
-                    for (pu_int u = j - i; u < P - i; u++)
-                        C -= diagonal[u * w];
-                    for (pu_int u = n - i; u < n; u++)
-                        C -= diagonal[u * w];
-                }
-                /* entry (j, i) is the same and is not visited */
-                C *= i == j ? factor : 2 * factor;
-                value[t] += a[i] * a[j] * C;
-                bar[i] += a[j] * C;
-                bar[j] += a[i] * C;
-            }
+            lag[j] += Z[u * w + j];
+    for (pu_int t = 0; t <= P; t++)
+        value[t] = pu__ar_band_term(ar, t, w, Z, weight, lag, t < P ? NULL : bar);
+    pu__ar_sums(ar, value, grad);
+    for (pu_int t = P; t > 0; t--) {
+        pu__ar_back(ar, t, value[t - 1], bar, grad);
+        memset(before, 0, (size_t)t * sizeof *before);
+        (void)pu__ar_band_term(ar, t - 1, w, Z, weight, lag, before);
+        for (pu_int j = 0; j < t; j++)
+            bar[j] += before[j];
     }
-    pu__ar_pull(ar, abar, value, grad);
     return PU_OK;
 }
 
@@ -6846,9 +7054,6 @@ PU__FN pu_status pu__ar_logdet_grad(PU__LOGDET_GRAD_ARGS)
 }
 
 /* ---- making and checking ---- */
-
-/* Whether an autoregression can have these sizes. */
-PU__FN int pu__ar_sizes(pu_int n, pu_int order) { return n > 0 && order >= 0 && order <= n && order <= PU_AR_MAX; }
 
 /* Refuses what makes no autoregression. ar may be NULL. theta: gamma, each in (-1, 1) if bounded, or
    phi, any finite numbers. *index: the parameter at fault (kappa is number P), or -1. */
@@ -6882,21 +7087,27 @@ PU__FN pu_status pu__ar_refuse(const pu_ar *ar, pu_int n, pu_int order, const pu
 PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const pu_real *band = ar->band + ar->order;
-    double tolerance = 100 * (double)PU__EPS;
-    pu_status status = pu__ar_refuse(ar, ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
-    pu_ar now;
-    if (status)
-        return status;
+    double largest;
+    const double *a;
+    pu_status status;
+    *index = -1;
     if (ar->n != op->rows || ar->order + 1 != op->params)
         return PU_E_SIZE; /* another n or P since pu_op_ar */
-    /* stale where gamma or kappa were changed by hand */
-    now = *ar;
-    pu__ar_derive(&now);
+    if (!pu__ar_sound(ar))
+        return PU_E_ARGUMENT; /* a copy */
+    status = pu__ar_refuse(ar, ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
+    if (status)
+        return status;
+    /* stale where gamma or kappa were changed by hand: the last entry of a^(m) is -gamma_m */
+    for (*index = 0; *index < ar->order; ++*index)
+        if (pu__ar_predictor(ar, *index + 1)[*index + 1] != -(double)ar->gamma[*index])
+            return PU_E_ARGUMENT;
+    a = pu__ar_predictor(ar, ar->order);
+    largest = pu__ar_lag(ar->order, a, 0, (double)ar->kappa);
     for (pu_int i = 0; i <= ar->order; i++) {
-        const pu_real *fresh = now.band + ar->order;
+        double fresh = pu__ar_lag(ar->order, a, i, (double)ar->kappa);
         *index = i;
-        if (!(fabs((double)band[i] - (double)fresh[i]) <= tolerance * (double)fresh[0]))
+        if (!(fabs((double)ar->band[ar->order + i] - fresh) <= 100 * (double)PU__EPS * largest))
             return PU_E_ARGUMENT;
     }
     *index = -1;
@@ -6909,27 +7120,31 @@ PU__FN pu_status pu__ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *ga
                             pu_int *index)
 {
     pu_int unused, *at = index ? index : &unused;
-    pu_ar now;
+    double few[PU_AR_MAX + 1], *a;
     pu_status status = pu__ar_refuse(ar, n, order, gamma, 1, kappa, at);
+    if (!status)
+        status = pu__ar_room(ar, order);
     if (status)
         return status;
-    memset(&now, 0, sizeof now);
-    now.n = n;
-    now.order = order;
-    now.kappa = kappa;
-    for (pu_int i = 0; i < order; i++) {
-        now.gamma[i] = gamma[i];
-        now.gap[i] = pu__ar_gap(gamma[i]);
-        if (theta && now.gap[i] < 0.01)
-            now.gap[i] = pow(cosh((double)theta[i]), -2);
-    }
-    pu__ar_derive(&now);
-    /* band[P] is the largest entry of Gamma */
-    if (!pu__finite(now.band[order])) {
+    /* the largest entry of Gamma */
+    a = pu__ar_scratch(ar, order, 0, few);
+    for (pu_int m = 0; m <= order; m++)
+        pu__ar_step(m, m > 0 ? (double)gamma[m - 1] : 0, a);
+    if (!pu__finite((pu_real)pu__ar_lag(order, a, 0, (double)kappa))) {
         *at = order;
         return PU_E_ARGUMENT;
     }
-    *ar = now;
+    ar->n = n;
+    ar->order = order;
+    ar->kappa = kappa;
+    pu__ar_place(ar);
+    for (pu_int i = 0; i < order; i++) {
+        ar->gamma[i] = gamma[i];
+        ar->gap[i] = pu__ar_gap(gamma[i]);
+        if (theta && ar->gap[i] < 0.01)
+            ar->gap[i] = pow(cosh((double)theta[i]), -2);
+    }
+    pu__ar_derive(ar);
     return PU_OK;
 }
 
@@ -6943,12 +7158,16 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
      gamma_m = phi^(m)_m,   phi^(m-1)_j = (phi^(m)_j + gamma_m phi^(m)_{m-j}) / (1 - gamma_m^2) */
 PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real *phi, pu_real kappa, pu_int *index)
 {
-    double now[PU_AR_MAX + 1]; /* phi^(m)_j, j = 1 .. m */
-    pu_real gamma[PU_AR_MAX];
+    double few[2][PU_AR_MAX + 1], *now; /* phi^(m)_j, j = 1 .. m */
+    pu_real *gamma;
     pu_int unused, *at = index ? index : &unused;
     pu_status status = pu__ar_refuse(ar, n, order, phi, 0, kappa, at);
+    if (!status)
+        status = pu__ar_room(ar, order);
     if (status)
         return status;
+    now = pu__ar_scratch(ar, order, 1, few[0]);
+    gamma = (pu_real *)(void *)pu__ar_scratch(ar, order, 2, few[1]);
     for (pu_int j = 0; j < order; j++)
         now[j + 1] = (double)phi[j];
     for (pu_int m = order; m > 0; m--) {
@@ -6967,14 +7186,14 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
      gammabar_m = b_m - sum_{j < m} b_j phi^(m-1)_{m-j},   b^(m-1)_j = b_j - gamma_m b_{m-j} */
 PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi)
 {
-    double a[PU_AR_MAX + 1], b[PU_AR_MAX + 1];
+    double few[PU_AR_MAX + 1], *b;
     if (!ar || !grad_gamma || !grad_phi)
         return;
+    b = pu__ar_scratch(ar, ar->order, 0, few);
     for (pu_int m = 1; m <= ar->order; m++) {
-        pu_real gamma = ar->gamma[m - 1];
+        const double *a = pu__ar_predictor(ar, m - 1); /* phi^(m-1) = -a^(m-1) */
         b[m] = (double)grad_gamma[m - 1];
-        pu__ar_grow(ar, m - 1, a); /* phi^(m-1) = -a^(m-1) */
-        pu__ar_reflect(m, (double)gamma, ar->gap[m - 1], b);
+        pu__ar_reflect(m, (double)ar->gamma[m - 1], ar->gap[m - 1], b);
         for (pu_int j = 1; j < m; j++)
             b[m] -= b[j] * a[m - j];
     }
@@ -6985,10 +7204,11 @@ PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *
 /* See the declaration. Zero sizes are refused by whoever uses the operator. */
 PU_DEF pu_op pu_op_ar(const pu_ar *ar)
 {
-    pu_int n = ar && pu__ar_sizes(ar->n, ar->order) ? ar->n : 0;
+    pu_int n = pu__ar_sound(ar) ? ar->n : 0;
     pu_op op = pu__op_zero(n, n, 0, ar);
     if (n < 1)
         return op;
+    op.work = ar->order > PU_AR_MAX ? pu__work_size(4 * (ar->order + 1)) : 0;
     op.params = ar->order + 1;
     op.form = PU_FORM_AR;
     op.apply = op.apply_t = pu__ar_apply;
@@ -7369,7 +7589,7 @@ PU__FN pu_status pu__ssm_grad(PU__GRAD_ARGS)
 
 /* B += Gamma, its lower triangle, stored as a band of this width (see pu_op.band_add).
    Blocks (t, t) are W_t + A'W A (the last one: W_t alone), blocks (t, t-1) are -W A. */
-PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
+PU__FN pu_status pu__ssm_band_add(PU__BAND_ADD_ARGS)
 {
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, D = op->rows;
@@ -7409,7 +7629,7 @@ PU__FN double pu__ssm_dot(pu_int S, const double *a, const double *b)
 /* grad += weight d/dtheta tr(Gamma Z), Z given inside the band:
      tr(Gamma Z) = tr(W_0 Z_00) + sum_{t>0} tr(W [Z_tt + A Z_{t-1,t-1} A' - A Z_{t-1,t} - Z_{t,t-1} A']).
    The three sums over t use the places of the derivatives that they become. */
-PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *Z, double weight, pu_real *grad)
+PU__FN pu_status pu__ssm_band_grad(PU__BAND_GRAD_ARGS)
 {
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, w = width + 1;
@@ -11505,7 +11725,7 @@ PU__FN pu_status pu__operator_pairs(void *self, const pu__pairs *pairs, pu_real 
     const pu__operator *A = (const pu__operator *)self;
     const pu_op *op = &A->side.op;
     if (op->form == PU_FORM_AR && grad)
-        return pu__ar_grad_pairs(op, NULL, pairs, grad, NULL);
+        return pu__ar_grad_pairs(op, NULL, pairs, grad, NULL, A->work);
     if (pairs->Y.at && op->apply(op, pairs->k, pairs->P, pairs->Y, 1, A->work))
         return PU_E_OPERATOR;
     return grad ? op->grad(op, pairs->k, pairs->P, pairs->Q, pairs->weight, grad, A->work) : PU_OK;
@@ -12134,7 +12354,7 @@ PU__FN pu_status pu__by_group(pu__posterior *p, pu_int first, const pu__pairs *p
 PU__FN pu_status pu__band_group(PU__GROUP_ARGS)
 {
     pu__pairs rest = pu__pairs_from(part, pu__gamma_skips(p, part));
-    pu_status status = rest.k ? pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, &rest, grad, p->sums) : PU_OK;
+    pu_status status = rest.k ? pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, &rest, grad, p->sums, p->work) : PU_OK;
     /* column 0 of the datum is the first of the first group, and there alone grad is the common accumulator */
     for (pu_int i = rest.P.at == p->joint_at ? pu__psi_skips(p) : 0; i < rest.k; i++) {
         double c = rest.c ? (double)rest.c[i] : 1;
@@ -13165,7 +13385,7 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
     pu__logs logs = {0, 1};
     pu_int bad;
     memset(band, 0, (size_t)(D * wide) * sizeof *band);
-    if (Gamma->band_add(Gamma, e->width, band))
+    if (Gamma->band_add(Gamma, e->width, band, p->work_host))
         return pu__operator_failed(report, "Gamma.band_add", n);
     for (pu_int i = 0; i < p->observed; i++) { /* A += psi_m phi_m phi_m' */
         pu_int at = 0, row = p->list[i], count = pu__phi_row(e, row, &at);
@@ -13237,7 +13457,7 @@ PU__FN pu_status pu__band_terms(PU__SIGMA_ARGS)
     const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
     pu_int wide = e->width + 1;
     double times = (double)e->times;
-    if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5 * times, lane))
+    if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5 * times, lane, p->work_host))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.band_grad");
     if (!s->want_Phi && !s->want_psi)
         return PU_OK;
@@ -13280,24 +13500,23 @@ PU__FN pu_int pu__markov_states(const pu_op *Gamma)
    hardly a solution; and a stationary series is the same backwards. */
 PU__FN void pu__markov_of_ar(const pu_ar *ar, pu_int S, pu__markov *k)
 {
-    double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
+    const double *a = NULL, *s = ar->spread;
     k->T = ar->n;
     k->block = 1;
     memset(k->F, 0, sizeof k->F);
     memset(k->Q, 0, sizeof k->Q);
     memset(k->P0, 0, sizeof k->P0);
     k->Q[0] = sqrt((double)ar->kappa);
-    pu__ar_spread(ar, s);
     for (pu_int t = 0; t < S; t++) {
         double *row = k->P0 + t * S;
-        pu__ar_grow(ar, t, a);
+        a = pu__ar_predictor(ar, t);
         for (pu_int j = 1; j <= t; j++)
             for (pu_int i = 0; i <= t - j; i++)
                 row[i] -= a[j] * row[i - j * S];
         row[t] = sqrt((double)ar->kappa / s[t]);
     }
     /* F: the coefficients in the first row, ones below the diagonal */
-    pu__ar_predictor(ar, ar->order, a);
+    a = pu__ar_predictor(ar, ar->order);
     for (pu_int j = 0; j < ar->order; j++)
         k->F[j] = -a[j + 1];
     for (pu_int i = 1; i < S; i++)
@@ -15929,7 +16148,7 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_real *l
         }
         if (at) /* the group's place in the host's vector */
             at = s->group + (at - there->group) / there->eta * s->eta;
-        if (Gamma->band_grad(Gamma, Gamma->band, Z, 1, lane + at))
+        if (Gamma->band_grad(Gamma, Gamma->band, Z, 1, lane + at, w->post.work_host))
             return pu__note_failure(&w->post, PU_E_OPERATOR, "Gamma.band_grad");
     }
     return PU_OK;
@@ -18924,6 +19143,8 @@ typedef struct {
     const pu_op *dictionary;
     const pu_real *X;
     pu_int inputs, hidden, states, outputs;
+    /* Of an autoregression: max(P, 2) + 2. */
+    pu_int lags;
     /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one. */
     double gain;
     /* params: theta as of the last set, with exp of its logarithms; M: psi and d written out; D: nu. */
@@ -18932,8 +19153,12 @@ typedef struct {
     pu_real *norm, *m, *work;
     /* M x hidden: tanh, and scratch; M x D: Phi; M ones. */
     pu_real *H, *Hbar, *features, *ones;
-    /* The process of an autoregression. */
+    /* The process of an autoregression, memory lent to it; scratch of its start: autocovariances, what Durbin-Levinson needs. */
     pu_ar *ar;
+    void *lent;
+    size_t lent_bytes;
+    double *moments;
+    pu_real *tried;
     /* 2: as of the last set, and being set, since a pu_ssm is too large for the stack. */
     pu__process *process;
     /* outputs x states: c. */
@@ -19021,7 +19246,10 @@ PU__FN void pu__draft_layout(void *self, pu__arena *arena)
     s->Hbar = pu__reals(arena, s->M, s->hidden);
     s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
     s->ones = pu__reals(arena, s->M, s->hidden > 0);
-    s->ar = (pu_ar *)pu__take(arena, 1, 1, sizeof *s->ar);
+    s->ar = (pu_ar *)pu__take(arena, s->lags > 0, 1, sizeof *s->ar);
+    s->lent = pu__take(arena, (pu_int)s->lent_bytes, 1, 1);
+    s->moments = pu__doubles(arena, s->lags, 3);
+    s->tried = pu__reals(arena, s->lags, 1);
     s->readout = pu__reals(arena, s->states, s->outputs);
     s->mean = pu__reals(arena, s->M, s->d > 0);
     s->process = (pu__process *)pu__take(arena, s->states > 0, 2, sizeof(pu__process));
@@ -19134,14 +19362,14 @@ PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
 
 /* ---- what the starts share ---- */
 
-/* c_k = mean of y_t y_{t+k} over the pairs that are observed, k = 0 .. lags <= PU_AR_MAX; 0 where there is no pair.
-   c_0 = 1 where it would not be positive and finite. */
-PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
+/* c_k = mean of y_t y_{t+k} over the pairs that are observed, k = 0 .. lags; 0 where there is no pair.
+   c_0 = 1 where it would not be positive and finite. count: how many pairs, as long as c. */
+PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c, double *count)
 {
-    double count[PU_AR_MAX + 1] = {0};
     pu_int n, at, to, k, t = 0, u = 0;
     pu_real y = 0, later = 0;
     memset(c, 0, (size_t)(lags + 1) * sizeof *c);
+    memset(count, 0, (size_t)(lags + 1) * sizeof *count);
     /* All pairs (t, u) of observed steps with 0 <= u - t <= lags; the observed steps of a datum ascend. */
     for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
@@ -19550,8 +19778,8 @@ PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta
 PU__FN pu_status pu__start_regression(PU__START_ARGS)
 {
     const pu__parted *s = pu__parted_of(model);
-    double square;
-    pu__autocovariances(data, 0, &square);
+    double square, pairs;
+    pu__autocovariances(data, 0, &square, &pairs);
     /* alpha, one or D of them, and beta */
     pu__fill(theta + s->logs, (pu_real)log(s->gain / (0.9 * square)), s->psi - s->logs);
     theta[s->psi] = (pu_real)-log(0.1 * square);
@@ -19760,10 +19988,9 @@ PU__FN pu_status pu__noisy_ar_grad(PU__MODEL_GRAD_ARGS)
 
 /* Durbin-Levinson: theta_m = atanh gamma_m, m = 0 .. P-1, of the AR of order P with autocovariances c_1 .. c_P and this
    variance in the place of c_0. Returns the variance of its prediction error.
-   *calm = 0 if some |gamma| came out near one or beyond; such a gamma is cut. */
-PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu_real *theta, int *calm)
+   *calm = 0 if some |gamma| came out near one or beyond; such a gamma is cut. phi: scratch, P + 1. */
+PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, double *phi, pu_real *theta, int *calm)
 {
-    double phi[PU_AR_MAX + 1] = {0};
     *calm = 1;
     for (pu_int m = 1; m <= P; m++) {
         /* gamma = (c_m - sum_j phi_j c_{m-j}) / error of order m - 1 */
@@ -19785,10 +20012,11 @@ PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu
 
 /* A start from the autocovariances c: gamma and kappa of the process whose variance is share c_0, and the rest is noise.
    Returns 0 if some |gamma| came out near one or beyond. */
-PU__FN int pu__noisy_ar_moments(pu_int P, const double *c, double share, pu_real *theta)
+PU__FN int pu__noisy_ar_moments(const pu__parted *s, pu_int P, double share, pu_real *theta)
 {
     int calm;
-    theta[P] = (pu_real)log(pu__durbin_levinson(P, c, share * c[0], theta, &calm));
+    const double *c = s->moments;
+    theta[P] = (pu_real)log(pu__durbin_levinson(P, c, share * c[0], s->moments + 2 * s->lags, theta, &calm));
     theta[P + 1] = (pu_real)log((1 - share) * c[0]);
     return calm;
 }
@@ -19803,16 +20031,16 @@ PU__FN int pu__noisy_ar_enough(const pu_fit_report *now, void *user)
 /* model.start. The autocovariances tell little about the share of the noise in the variance. Too much, and the rest is
    hardly a covariance: some |gamma| comes out near one or beyond. So the first start is a guess, of whose noise half is
    given back to the signal, a few times. But the likelihood may have a maximum with much noise and another with little:
-   fits are run from that guess and from other shares, on at most a hundred thousand entries, and the share whose fit
-   ends best is it. Not that end, which may be extreme where data are few. Without memory for that, or with a block of
-   the caller's, the guess has to do. */
+   fits are run from that guess and from other shares, on at most a hundred thousand entries and with at most PU_AR_MAX
+   coefficients, and the share whose fit ends best is it. Not that end, which may be extreme where data are few. Without memory
+   for that, or with a block of the caller's, the guess has to do. */
 PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
 {
     enum { ENTRIES = 100000, STARTS = 5 };
     pu__parted *s = pu__parted_of(model);
     pu_int P = model->params - 2, length = data->kind == PU_DATA_LISTS ? data->m : pu__min(data->m, ENTRIES);
-    double c[PU_AR_MAX + 1], share[STARTS] = {0, 0.97, 0.8, 0.45, 0.1};
-    pu_real tried[PU_AR_MAX + 2];
+    pu_int order = pu__min(P, PU_AR_MAX); /* of the fits */
+    double share[STARTS] = {0, 0.97, 0.8, 0.45, 0.1};
     pu_model trial = PU__ZERO;
     pu_data few = *data;
     pu_fit_options options = PU__ZERO;
@@ -19820,9 +20048,9 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     pu__text told = {s->told, 0, sizeof s->told};
     pu_int starts = 0, gradients = 0;
     double lowest = HUGE_VAL, highest = -HUGE_VAL;
-    pu__autocovariances(data, pu__most(P, 2), c);
-    share[0] = pu__signal_share(c);
-    for (int tries = 0; tries < 6 && !pu__noisy_ar_moments(P, c, share[0], theta); tries++)
+    pu__autocovariances(data, pu__most(P, 2), s->moments, s->moments + s->lags);
+    share[0] = pu__signal_share(s->moments);
+    for (int tries = 0; tries < 6 && !pu__noisy_ar_moments(s, P, share[0], theta); tries++)
         share[0] = (1 + share[0]) / 2;
     s->told[0] = 0;
     options.progress = pu__noisy_ar_enough;
@@ -19834,21 +20062,21 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     few.ldy = data->ldy ? data->ldy : data->m;
     few.m = length;
     few.n = pu__most(1, pu__min(few.n, ENTRIES / length));
-    if (model->memory.fixed || pu_model_noisy_ar(&trial, length, P, NULL))
+    if (model->memory.fixed || pu_model_noisy_ar(&trial, length, order, NULL))
         return PU_OK;
     for (int i = 0; i < STARTS; i++) {
         /* The guess, and what is not near it. */
         if (i > 0 && fabs(log((1 - share[i]) / (1 - share[0]))) < 0.7)
             continue;
-        pu__noisy_ar_moments(P, c, share[i], tried);
-        if (pu__fatal(pu_fit(&trial, &few, &options, NULL, tried, &fit)) || fit.best_step < 0)
+        pu__noisy_ar_moments(s, order, share[i], s->tried);
+        if (pu__fatal(pu_fit(&trial, &few, &options, NULL, s->tried, &fit)) || fit.best_step < 0)
             continue;
         starts++;
         gradients += fit.gradients;
         highest = pu__max(highest, fit.best);
         if (fit.best < lowest) {
             lowest = fit.best;
-            pu__noisy_ar_moments(P, c, share[i], theta);
+            pu__noisy_ar_moments(s, P, share[i], theta);
         }
     }
     pu_model_free(&trial);
@@ -19882,8 +20110,11 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     report = pu__draft_begin(&d, model, report);
     if (n < 1)
         return pu__refuse(report, PU_E_ARGUMENT, "n (at least 1)");
-    if (order < 0 || order > pu__min(n, PU_AR_MAX))
-        return pu__beyond(report, "order (0 or more, at most n and PU_AR_MAX)", pu__min(n, PU_AR_MAX));
+    if (order < 0 || order > n)
+        return pu__beyond(report, "order (0 or more, at most n)", n);
+    if (pu_ar_bytes(order, &s->lent_bytes))
+        return pu__refuse(report, PU_E_OVERFLOW, "order");
+    s->lags = pu__most(order, 2) + 2;
     d.made.name = "noisy autoregression";
     s->M = n;
     s->tied_psi = 1;
@@ -19896,6 +20127,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     if (status)
         return status;
     s = pu__parted_of(model);
+    (void)pu__ar_lend(s->ar, order, s->lent);
     pu_ar_set(s->ar, n, order, s->x, 1, NULL); /* x is zero */
     model->Gamma = pu_op_ar(s->ar);
     model->Phi = pu_op_identity(n);
@@ -20029,8 +20261,8 @@ PU__FN pu_status pu__state_space_start(PU__START_ARGS)
 {
     const pu__parted *s = pu__parted_of(model);
     pu_int S = s->states;
-    double c[3], share, signal, r;
-    pu__autocovariances(data, 2, c);
+    double c[3], count[3], share, signal, r;
+    pu__autocovariances(data, 2, c, count);
     share = pu__signal_share(c);
     signal = share * c[0];
     r = pu__clamp(fabs(c[1]) / signal, model->Gamma.solve ? 0.1 : 0.6, 0.9); /* a diffuse state is not soon forgotten */
@@ -20251,7 +20483,9 @@ typedef struct {
     pu_int at, params;                    /* and entries of theta */
     double F[9], B[9], B0[9];             /* of a Matern part: states x states, for variance one */
     double A[9], v[3];                    /* its generator; e^(A x) applied to the noise's column; see pu__matern_set */
-    pu_ar *ar;                            /* of an autoregression */
+    pu_ar *ar;                            /* of an autoregression, */
+    double *room;                         /* and scratch: (P + 2)^2, */
+    pu_real *gamma;                       /* and P + 1 */
 } pu__component;
 
 /* Data of a structural model. */
@@ -20260,7 +20494,11 @@ typedef struct {
     double shortest, longest; /* of the gaps */
     pu__component *parts;
     pu__chain chain;
-    pu_ar *ars;     /* of those parts that are autoregressions */
+    pu_ar *ars;     /* of those parts that are autoregressions, */
+    unsigned char *lent; /* memory for them, */
+    double *room;   /* scratch of the longest one, */
+    pu_real *gamma; /* likewise */
+    double *x;      /* natural values of a part's parameters */
     double *gaps;   /* kinds: time between steps */
     double *sums;   /* the chain's gradient, in double */
     pu_real *each;  /* count x S: what y sees of every part */
@@ -20427,7 +20665,7 @@ PU__FN double pu__season_angle(const pu__component *c, pu_int i)
 PU__FN void pu__component_F(const pu__component *c, pu_int i, const double *x, pu__sparse_rows *F)
 {
     pu_int at = c->state, row = at + i;
-    double a[PU_AR_MAX + 1], angle = pu__season_angle(c, i), cosine = cos(angle), sine = sin(angle);
+    double *a = c->room, angle = pu__season_angle(c, i), cosine = cos(angle), sine = sin(angle);
     switch (c->part.kind) {
     case PU_PART_LEVEL:
     case PU_PART_SLOPE: pu__sparse_put(F, row, row, 1); return;
@@ -20485,8 +20723,8 @@ PU__FN void pu__component_B(const pu__component *c, pu_int i, const double *x, d
 /* P0's factor of an autoregression: see pu__markov_of_ar. */
 PU__FN void pu__component_ar_start(const pu__component *c, const double *x, pu__chain *chain)
 {
-    double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
-    pu__ar_spread(c->ar, s);
+    double *a = c->room;
+    const double *s = c->ar->spread;
     for (pu_int t = 0; t < c->states; t++) {
         double *row = chain->B0 + (c->state + t) * chain->r0 + c->start;
         memset(row, 0, (size_t)c->states * sizeof *row);
@@ -20575,8 +20813,7 @@ PU__FN double pu__component_rate(const pu__component *c, const double *x)
 /* Sets what a part has of its own for theta; a refused theta may leave that changed, but nothing of the chain. */
 PU__FN pu_status pu__component_set(pu__structure *s, pu__component *c, const pu_real *theta, pu_int *index)
 {
-    double x[PU_AR_MAX + 2];
-    pu_real gamma[PU_AR_MAX];
+    double *x = s->x;
     pu_status status;
     pu_int bad = pu__component_natural(c, theta, x);
     if (bad >= 0)
@@ -20588,8 +20825,8 @@ PU__FN pu_status pu__component_set(pu__structure *s, pu__component *c, const pu_
     if (!c->ar)
         return PU_OK;
     for (pu_int i = 0; i < c->states; i++)
-        gamma[i] = (pu_real)x[i];
-    status = pu__ar_set(c->ar, pu__most(s->T, c->states), c->states, gamma, theta + c->at, (pu_real)x[c->states], index);
+        c->gamma[i] = (pu_real)x[i];
+    status = pu__ar_set(c->ar, pu__most(s->T, c->states), c->states, c->gamma, theta + c->at, (pu_real)x[c->states], index);
     if (status)
         *index += c->at;
     return status;
@@ -20600,7 +20837,7 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
 {
     pu__structure *s = pu__structure_of(model);
     pu__chain *chain = &s->chain;
-    double x[PU_AR_MAX + 2];
+    double *x = s->x;
     pu_real sigma2;
     if (!pu__exp(theta[model->params - 1], &sigma2))
         return pu__refuse_entry(index, model->params - 1);
@@ -20641,16 +20878,16 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
 PU__FN void pu__component_ar_grad(const pu__component *c, const pu__chain *chain, const double *Delta, const double *K0,
                                   pu_real *grad)
 {
-    double abar[PU__AR_TRIANGLE], value[PU_AR_MAX + 1] = {0}, a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
     pu_int P = c->states, r0 = chain->r0;
-    double kappa = (double)c->ar->kappa;
-    pu_real out[PU_AR_MAX + 1] = {0};
-    memset(abar, 0, sizeof abar);
-    pu__ar_spread(c->ar, s);
+    double kappa = (double)c->ar->kappa, *abar = c->room, *value = abar + pu__ar_row(P + 1);
+    const double *a, *s = c->ar->spread;
+    pu_real *out = c->gamma;
+    memset(abar, 0, (size_t)(pu__ar_row(P + 1) + P + 1) * sizeof *abar);
+    pu__zeros(out, P + 1);
     for (pu_int t = 0; t < P; t++) {
         double root = sqrt(s[t] / kappa);
         const double *G = K0 + (c->start + t) * r0 + c->start;
-        pu__ar_grow(c->ar, t, a);
+        a = pu__ar_predictor(c->ar, t);
         for (pu_int j = 0; j <= t; j++) {
             const double *B0 = chain->B0 + (c->state + t - j) * r0 + c->start;
             double bar = -pu__ssm_dot(P, G, B0);
@@ -20736,7 +20973,7 @@ PU__FN void pu__component_grad(const pu__structure *s, const pu__component *c, c
 PU__FN pu_status pu__structure_grad(PU__MODEL_GRAD_ARGS)
 {
     const pu__structure *s = pu__structure_of(model);
-    double x[PU_AR_MAX + 2];
+    double *x = s->x;
     pu__ssm_widen(model->Gamma.params, g->Gamma, s->sums);
     for (pu_int n = 0; n < s->count; n++) {
         const pu__component *c = s->parts + n;
@@ -20778,8 +21015,8 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
 {
     const pu__structure *s = pu__structure_of(model);
     pu_int lag = 1;
-    double change, c0[1];
-    pu__autocovariances(data, 0, c0);
+    double change, c0[1], pairs[1];
+    pu__autocovariances(data, 0, c0, pairs);
     for (pu_int n = 0; n < s->count; n++)
         if (s->parts[n].part.kind == PU_PART_SEASON || s->parts[n].part.kind == PU_PART_SEASON_TRIG)
             lag = s->parts[n].part.size;
@@ -20821,7 +21058,8 @@ typedef struct {
     pu_model made;
     pu__structure s;
     const pu_part *given;
-    pu_int ars;
+    pu_int ars, order; /* how many autoregressions, the longest, */
+    pu_int lent;       /* bytes for those that need them */
     pu__call call;
 } pu__structural_draft;
 
@@ -20834,6 +21072,10 @@ PU__FN void pu__structural_layout(void *self, pu__arena *arena)
     d->made.data = pu__take(arena, 1, 1, sizeof *s);
     s->parts = (pu__component *)pu__take(arena, s->count, 1, sizeof *s->parts);
     s->ars = (pu_ar *)pu__take(arena, d->ars, 1, sizeof *s->ars);
+    s->lent = (unsigned char *)pu__take(arena, d->lent, 1, 1);
+    s->room = pu__doubles(arena, d->order + 2, d->order + 2);
+    s->gamma = pu__reals(arena, d->order + 1, 1);
+    s->x = pu__doubles(arena, d->order + 8, 1);
     c->F.start = pu__indices(arena, c->S + 1);
     c->F.col = pu__indices(arena, c->F.room);
     c->F.value = pu__doubles(arena, c->F.room, c->kinds);
@@ -20863,8 +21105,8 @@ PU__FN const char *pu__part_fault(const pu_part *parts, pu_int n)
         return "parts[index] (a slope must follow a level)";
     if (season && p->size < 2)
         return "parts[index].size (the period of a season, at least 2)";
-    if (p->kind == PU_PART_AR && (p->size < 1 || p->size > PU_AR_MAX))
-        return "parts[index].size (the order of an autoregression, 1 to PU_AR_MAX)";
+    if (p->kind == PU_PART_AR && p->size < 1)
+        return "parts[index].size (the order of an autoregression, at least 1)";
     if (!season && p->kind != PU_PART_AR && p->size)
         return "parts[index].size (of seasons and autoregressions alone)";
     if (p->constant && (p->kind == PU_PART_CYCLE || p->kind == PU_PART_AR || smooth))
@@ -20893,7 +21135,7 @@ PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu__chai
 PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
 {
     pu__chain *chain = &s->chain;
-    pu_int params = 0, ars = 0, level = -1;
+    pu_int params = 0, ars = 0, level = -1, lent = 0;
     chain->S = 0;
     chain->r = 0;
     chain->r0 = 0;
@@ -20903,8 +21145,12 @@ PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
         pu_int diffuse = chain->d;
         int trig = given[n].kind == PU_PART_SEASON_TRIG;
         pu__component_place(c, given + n, chain, &params);
-        if (given[n].kind == PU_PART_AR)
+        if (given[n].kind == PU_PART_AR) {
             c->ar = s->ars + ars++;
+            c->room = s->room;
+            c->gamma = s->gamma;
+            lent += pu__ar_lend(c->ar, c->states, s->lent + lent);
+        }
         chain->turns |= given[n].kind >= PU_PART_CYCLE;
         if (given[n].kind == PU_PART_LEVEL && level < 0)
             level = c->state;
@@ -20996,7 +21242,17 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
         if (parts[n].size > steps + 1 + PU_AR_MAX)
             return pu__fail(report, PU_E_ARGUMENT, "parts[index].size (longer than the series)", -1, n);
         pu__component_place(&c, parts + n, &s->chain, &d.made.params);
-        d.ars += parts[n].kind == PU_PART_AR;
+        if (parts[n].kind == PU_PART_AR) {
+            size_t bytes;
+            int overflow = 0;
+            if (pu_ar_bytes(parts[n].size, &bytes))
+                return pu__fail(report, PU_E_OVERFLOW, "parts[index].size", -1, n);
+            d.ars++;
+            d.order = pu__most(d.order, parts[n].size);
+            d.lent = (pu_int)pu__add((size_t)d.lent, bytes, &overflow);
+            if (overflow)
+                return pu__refuse(report, PU_E_OVERFLOW, "parts");
+        }
         /* a row of F has three entries or less, or as many as its part has states; each shock enters one state, or all */
         s->chain.F.room += 3 * c.states + (pu__part_smooth(parts[n].kind) ? 9 : c.states);
         s->chain.B.room += c.shocks + (pu__part_smooth(parts[n].kind) ? 9 : 0);
@@ -23869,12 +24125,13 @@ PU__FN pu_status pu__trial_band(pu__trial *t, const pu_real *q, int grads, pu_re
 {
     pu_int n = t->op->rows, width = t->width;
     double *B = (double *)(void *)t->box[PU__BOX_WIDE].block.at, before = t->size > 0 ? t->size : 1;
+    pu_real *work = t->box[PU__BOX_WORK].block.at;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = pu__most(0, i - width); j <= i; j++)
             B[i * (width + 1) + i - j] = grads ? (double)(q[i] * q[j]) : before;
     if (grads)
-        return t->op->band_grad(t->op, width, B, (double)pu__trial_weight[0], y);
-    if (t->op->band_add(t->op, width, B))
+        return t->op->band_grad(t->op, width, B, (double)pu__trial_weight[0], y, work);
+    if (t->op->band_add(t->op, width, B, work))
         return PU_E_OPERATOR;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = pu__most(0, i - width); j <= i; j++) {

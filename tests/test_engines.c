@@ -517,9 +517,10 @@ TEST little_noise_leaves_little_variance(void)
 }
 
 /* What cannot be, is refused by name; a band that is not the operator is seen. */
-static pu_status wrong_band(const pu_op *op, pu_int width, double *B)
+static pu_status wrong_band(const pu_op *op, pu_int width, double *B, pu_real *work)
 {
     pu_int i;
+    (void)work;
     for (i = 0; i < op->rows; i++) B[i * (width + 1)] += 3;
     return PU_OK;
 }

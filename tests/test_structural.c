@@ -215,7 +215,7 @@ TEST wrong_parts_are_refused(void)
                  {{PU_PART_SEASON_TRIG, 1, 0}, "period"},
                  {{PU_PART_SEASON, 1000, 0}, "longer than the series"},
                  {{PU_PART_AR, 0, 0}, "order"},
-                 {{PU_PART_AR, PU_AR_MAX + 1, 0}, "order"},
+                 {{PU_PART_AR, 1000, 0}, "longer than the series"},
                  {{PU_PART_LEVEL, 3, 0}, "size"},
                  {{PU_PART_CYCLE, 0, 1}, "constant"}};
 

@@ -219,6 +219,8 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_op_ar puf_op_ar
 #define pu_ssm puf_ssm
 #define pu_ssm_set puf_ssm_set
+#define pu_ssm_bytes puf_ssm_bytes
+#define pu_ssm_memory puf_ssm_memory
 #define pu_ssm_mean puf_ssm_mean
 #define pu_ssm_mean_grad puf_ssm_mean_grad
 #define pu_op_ssm puf_op_ssm
@@ -446,8 +448,8 @@ typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
     X(PU_BANDED, 4, "banded")            /* band (block tridiagonal) Cholesky, selected inverse: D band^2; \
                                             Gamma.band_add, band_grad, Phi.row, row_grad */                \
     X(PU_KALMAN, 5, "kalman")            /* square-root smoother: T S^3, several times banded, but the most exact where a \
-                                            start is wide; Gamma a pu_op_ssm or pu_op_ar (order <= PU_SSM_MAX), each row \
-                                            of Phi within one time step; PU_EXACT only */ \
+                                            start is wide; Gamma a pu_op_ssm or pu_op_ar (S its order; 2 S^2 doubles per step), \
+                                            each row of Phi within one time step; PU_EXACT only */ \
     X(PU_ENGINE_AUTO, 6, "auto")         /* per datum the cheapest of those that apply; see report.plan */
 typedef enum {
 #define PU_X(name, value, text) name = value,
@@ -1309,35 +1311,50 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar);
    infinite). The gradient includes the way through P0 in the other cases.
    pu_ssm_set copies A, Q and P0 (NULL: see above) into *m, together with what follows from them, O(S^3); call
    it again whenever they change. index (may be NULL) receives the culprit, counted through the params as above, or -1:
-     PU_E_NULL; PU_E_ARGUMENT (steps or states < 1, states > PU_SSM_MAX, an entry of P0 that nothing would read); PU_E_OVERFLOW
+     PU_E_NULL; PU_E_ARGUMENT (steps or states < 1, an entry of P0 that nothing would read); PU_E_OVERFLOW
+     PU_E_BLOCK        states > PU_SSM_MAX, and no memory was lent, or too little
      PU_E_NONFINITE, PU_E_NOT_SYMMETRIC, PU_E_NOT_DEFINITE   at that entry of A, Q or P0; NOT_DEFINITE at an entry of A:
                        there is no stationary covariance, because of A (index 0) or of what this entry takes from a diffuse state
-   A pu_ssm that was refused has no size, and an operator made from it is refused in turn. */
-#define PU_SSM_MAX 16
+   A pu_ssm that was refused has no size, and an operator made from it is refused in turn. Its arrays are inside it up to
+   PU_SSM_MAX states (34 KiB), and in memory of yours beyond: so it is not to be copied, and an operator made of a copy is
+   refused. */
+#define PU_SSM_MAX 16 /* most states without memory */
 struct pu_ssm {
     pu_int steps, states;
     pu_ssm_start start;
-    pu_real A[PU_SSM_MAX * PU_SSM_MAX], Q[PU_SSM_MAX * PU_SSM_MAX]; /* S x S, packed, as all below; read only */
-    double P0[PU_SSM_MAX * PU_SSM_MAX];  /* the covariance of z_1, whatever the start; diffuse: +INFINITY on the diagonal */
+    pu_real *A, *Q; /* S x S, packed, as all below; read only */
+    double *P0;     /* the covariance of z_1, whatever the start; diffuse: +INFINITY on the diagonal */
     /* private */
-    pu_real W[PU_SSM_MAX * PU_SSM_MAX], W0[PU_SSM_MAX * PU_SSM_MAX]; /* Q^-1, P0^-1 */
-    pu_real F[PU_SSM_MAX * PU_SSM_MAX], F0[PU_SSM_MAX * PU_SSM_MAX]; /* F F' = Q^-1, F0 F0' = P0^-1 */
-    pu_real At[PU_SSM_MAX * PU_SSM_MAX]; /* A' */
-    double Qi[PU_SSM_MAX * PU_SSM_MAX], Pi[PU_SSM_MAX * PU_SSM_MAX]; /* the inverses once more, for the gradients */
-    double A_set[PU_SSM_MAX * PU_SSM_MAX], Q_set[PU_SSM_MAX * PU_SSM_MAX]; /* A, Q and P0 as set, in double: for
-                                                                              products, */
-    double P0_set[PU_SSM_MAX * PU_SSM_MAX]; /* and to see that they were changed since; 0 where P0 is infinite */
+    pu_real *W, *W0; /* Q^-1, P0^-1 */
+    pu_real *F, *F0; /* F F' = Q^-1, F0 F0' = P0^-1 */
+    pu_real *At;     /* A' */
+    double *Qi, *Pi; /* the inverses once more, for the gradients */
+    double *A_set, *Q_set; /* A, Q and P0 as set, in double: for products, */
+    double *P0_set;        /* and to see that they were changed since; 0 where P0 is infinite */
+    double *scratch;       /* of setting it: 4 S^2 */
     double logdet;
-    int doublings;                       /* squarings of A after which the series for P0 has converged */
-    pu_int diffuse;                      /* how many states are, */
-    unsigned char open[PU_SSM_MAX];      /* and which */
+    int doublings;       /* squarings of A after which the series for P0 has converged */
+    pu_int diffuse;      /* how many states are, */
+    unsigned char *open; /* and which */
+    void *memory;
+    size_t bytes, mark;
+    double doubles[10 * PU_SSM_MAX * PU_SSM_MAX];
+    pu_real reals[7 * PU_SSM_MAX * PU_SSM_MAX];
+    unsigned char flags[PU_SSM_MAX];
 };
+/* Memory for more than PU_SSM_MAX states: pu_ssm_bytes tells how much, about 136 S^2 bytes (float: 108), any alignment; 0 up to
+   PU_SSM_MAX. pu_ssm_memory lends it to *m, which has no size thereafter until it is set; it must outlive *m, and serves all
+   numbers of states that need no more. PU_E_NULL; PU_E_ARGUMENT: states < 1; PU_E_OVERFLOW. */
+PU_DEF pu_status pu_ssm_bytes(pu_int states, size_t *bytes);
+PU_DEF pu_status pu_ssm_memory(pu_ssm *m, void *memory, size_t bytes);
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index);
-/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, grad 5 S^2 T, solve 3 S^2 T. Scratch: 288 S reals. */
+/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, grad 5 S^2 T, solve 3 S^2 T. Scratch: 288 S reals,
+   6 S^2 doubles. */
 PU_DEF pu_op pu_op_ssm(const pu_ssm *m);
 /* The prior mean that belongs to a start at m0 (S): nu_t = A^(t-1) m0, D entries; m0 = 0 needs none. Its reverse takes
-   d/dnu (results.nu) back: grad_A (S x S, may be results.Gamma) += d/dA, grad_m0 (S) += d/dm0; NULL = not wanted. */
+   d/dnu (results.nu) back: grad_A (S x S, may be results.Gamma) += d/dA, grad_m0 (S) += d/dm0; NULL = not wanted. Above
+   PU_SSM_MAX the memory lent to *m is its scratch: on one thread at a time. */
 PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu);
 PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
                                   pu_real *grad_m0);
@@ -6267,7 +6284,7 @@ PU__FN void pu__ar_ends(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y
 
 /* x'Gamma x = |X x|^2, in double: a sum of squares, where x'(Gamma x) cancels when a process near its unit root is far
    from zero. *size as for pu__ssm_square. */
-PU__FN double pu__ar_square(const pu_op *op, const pu_real *x, double *size)
+PU__FN double pu__ar_square(const pu_op *op, const pu_real *x, double *size, PU_UNUSED pu_real *work)
 {
     const pu_ar *ar = pu__ar_of(op);
     pu_int P = ar->order, some;
@@ -7243,10 +7260,122 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
 #define PU__SSM_STEPS  64                  /* steps of a tile, a multiple of PU__LANES */
 #define PU__SSM_ROW    (PU__SSM_STEPS + 8) /* length of its rows: also the step before or after; the rest is padding */
 #define PU__SSM_TILES  4                   /* tiles of scratch: pu__ssm_grad needs all, a product three */
-#define PU__SSM_SQUARE (PU_SSM_MAX * PU_SSM_MAX)
+#define PU__SSM_SUMS   6                   /* S x S doubles behind them */
 
 /* The state space behind an operator made by pu_op_ssm. */
 PU__FN const pu_ssm *pu__ssm(const pu_op *op) { return (const pu_ssm *)op->data; }
+
+/* Reals of scratch per column. */
+PU__FN pu_int pu__ssm_work(pu_int S) { return PU__SSM_TILES * PU__SSM_ROW * S + pu__work_size(PU__SSM_SUMS * S * S); }
+
+/* ---- memory: arrays inside the struct up to PU_SSM_MAX, else doubles, reals and flags in what was lent ---- */
+
+/* See the declaration. */
+PU_DEF pu_status pu_ssm_bytes(pu_int states, size_t *bytes)
+{
+    int overflow = 0;
+    size_t S = (size_t)states, need;
+    if (!bytes)
+        return PU_E_NULL;
+    if (states < 1)
+        return PU_E_ARGUMENT;
+    *bytes = 0;
+    if (states <= PU_SSM_MAX)
+        return PU_OK;
+    need = pu__mul(pu__mul(S, S, &overflow), 10 * sizeof(double) + 7 * sizeof(pu_real), &overflow);
+    need = pu__add(need, pu__add(S, PU__ALIGN, &overflow), &overflow);
+    if (overflow)
+        return PU_E_OVERFLOW;
+    *bytes = need;
+    return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_ssm_memory(pu_ssm *m, void *memory, size_t bytes)
+{
+    if (!m || !memory)
+        return PU_E_NULL;
+    memset(m, 0, sizeof *m);
+    m->memory = memory;
+    m->bytes = bytes;
+    m->mark = pu__lent_mark(memory, bytes);
+    return PU_OK;
+}
+
+/* Does *m have room for so many states? Of arbitrary bytes nothing is used. */
+PU__FN pu_status pu__ssm_room(const pu_ssm *m, pu_int states)
+{
+    size_t need;
+    pu_status status = pu_ssm_bytes(states, &need);
+    if (status || states <= PU_SSM_MAX)
+        return status;
+    return m->mark == pu__lent_mark(m->memory, m->bytes) && m->bytes >= need ? PU_OK : PU_E_BLOCK;
+}
+
+/* Where the doubles of so many states begin, */
+PU__FN double *pu__ssm_doubles(const pu_ssm *m, pu_int S)
+{
+    return S > PU_SSM_MAX ? (double *)(void *)pu__aligned(m->memory) : (double *)m->doubles;
+}
+
+/* and the reals. */
+PU__FN pu_real *pu__ssm_reals(const pu_ssm *m, pu_int S)
+{
+    return S > PU_SSM_MAX ? (pu_real *)(void *)(pu__ssm_doubles(m, S) + 10 * S * S) : (pu_real *)m->reals;
+}
+
+/* Points the arrays to their places. */
+PU__FN void pu__ssm_place(pu_ssm *m)
+{
+    pu_int S = m->states, SS = S * S;
+    double *d = pu__ssm_doubles(m, S);
+    pu_real *r = pu__ssm_reals(m, S);
+    m->P0 = d;
+    m->Qi = d + SS;
+    m->Pi = d + 2 * SS;
+    m->A_set = d + 3 * SS;
+    m->Q_set = d + 4 * SS;
+    m->P0_set = d + 5 * SS;
+    m->scratch = d + 6 * SS;
+    m->A = r;
+    m->Q = r + SS;
+    m->W = r + 2 * SS;
+    m->W0 = r + 3 * SS;
+    m->F = r + 4 * SS;
+    m->F0 = r + 5 * SS;
+    m->At = r + 6 * SS;
+    m->open = S > PU_SSM_MAX ? (unsigned char *)(r + 7 * SS) : m->flags;
+}
+
+/* *m without sizes; what was lent to it stays, or the arbitrary bytes that are there instead. */
+PU__FN void pu__ssm_clear(pu_ssm *m)
+{
+    void *memory = m->memory;
+    size_t bytes = m->bytes, mark = m->mark;
+    memset(m, 0, offsetof(pu_ssm, doubles));
+    m->memory = memory;
+    m->bytes = bytes;
+    m->mark = mark;
+}
+
+/* Was *m set, or has it at least its sizes, and is it no copy? */
+PU__FN int pu__ssm_sound(const pu_ssm *m)
+{
+    return m && m->steps > 0 && m->states > 0 && !pu__ssm_room(m, m->states) && m->P0 == pu__ssm_doubles(m, m->states) &&
+           m->A == pu__ssm_reals(m, m->states);
+}
+
+/* *to := *from, both with memory for its states. */
+PU__FN void pu__ssm_copy(pu_ssm *to, const pu_ssm *from)
+{
+    size_t S = (size_t)from->states;
+    to->logdet = from->logdet;
+    to->doublings = from->doublings;
+    to->diffuse = from->diffuse;
+    memcpy(to->P0, from->P0, 6 * S * S * sizeof *to->P0);
+    memcpy(to->A, from->A, 7 * S * S * sizeof *to->A);
+    memcpy(to->open, from->open, S);
+}
 
 /* Column l of the tile = x_{first - 1 + l}, l = 0 .. PU__SSM_STEPS, and zero where the series has no such step.
    The tile begins one step early, since B needs x_{t-1}. */
@@ -7331,14 +7460,13 @@ PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y,
 /* x'Gamma x = sum_t (x_t - A x_{t-1})'W_t (x_t - A x_{t-1}), in double. As x'(Gamma x) it would be the small difference
    of large numbers where the states are large and their innovations small. *size += the same with the sizes of the terms
    of one of the two: what a relative error in them changes. */
-PU__FN double pu__ssm_square(const pu_op *op, const pu_real *x, double *size)
+PU__FN double pu__ssm_square(const pu_op *op, const pu_real *x, double *size, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states;
-    double sum = 0;
+    double sum = 0, *u = pu__work_doubles(work), *terms = u + S;
     for (pu_int at = 0; at < op->rows; at += S) {
         const double *W = at > 0 ? m->Qi : m->Pi;
-        double u[PU_SSM_MAX], terms[PU_SSM_MAX];
         for (pu_int i = 0; i < S; i++) {
             u[i] = (double)x[at + i];
             terms[i] = fabs(u[i]);
@@ -7368,12 +7496,13 @@ PU__FN pu_status pu__ssm_sample(PU__SOLVE_ARGS) { return pu__ssm_pass(op, k, X, 
    The sums of the second recursion are in double. */
 PU__FN pu_status pu__ssm_solve(PU__SOLVE_ARGS)
 {
-    static const pu_real zero[PU_SSM_MAX] = {0};
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, D = op->rows;
+    pu_real *u = work, *zero = work + S;
+    pu__zeros(zero, S);
     for (pu_int column = 0; column < k; column++) {
         const pu_real *before = zero;
-        pu_real *y = pu__col(Y, column), u[PU_SSM_MAX];
+        pu_real *y = pu__col(Y, column);
         /* u, in the place of y. `at` is the first entry of a step. */
         pu__copy(y, pu__col(X, column), D);
         for (pu_int at = D - S; at > 0; at -= S)
@@ -7417,21 +7546,21 @@ PU__FN pu_status pu__ssm_diag(PU__DIAG_ARGS)
 
 /* ---- S x S matrices in double, row-major without gaps: for all that is not done per column ---- */
 
-/* out = a b; ta, tb: with a', b' in their place. out may be a or b, since the product is made in a copy: this saves
-   its users a matrix of 2 KiB each, and no frame here may become large. */
-PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int tb, double *out)
+/* out = a b; ta, tb: with a', b' in their place. out is neither a nor b. Sums run along rows in memory, in one order. */
+PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int tb, double *PU__RESTRICT out)
 {
-    pu_int a_down = ta ? 1 : S, a_along = ta ? S : 1;
-    pu_int b_down = tb ? 1 : S, b_along = tb ? S : 1;
-    double product[PU__SSM_SQUARE];
-    for (pu_int i = 0; i < S; i++)
-        for (pu_int j = 0; j < S; j++) {
-            double sum = 0;
+    pu_int down = ta ? 1 : S, along = ta ? S : 1;
+    for (pu_int i = 0; i < S; i++) {
+        const double *x = a + i * down;
+        double *row = out + i * S;
+        memset(row, 0, (size_t)S * sizeof *row);
+        for (pu_int l = 0; l < S && !tb; l++)
+            for (pu_int j = 0; j < S; j++)
+                row[j] += x[l * along] * b[l * S + j];
+        for (pu_int j = 0; j < S && tb; j++)
             for (pu_int l = 0; l < S; l++)
-                sum += a[i * a_down + l * a_along] * b[l * b_down + j * b_along];
-            product[i * S + j] = sum;
-        }
-    memcpy(out, product, (size_t)(S * S) * sizeof *out);
+                row[j] += x[l * along] * b[j * S + l];
+    }
 }
 
 /* out = x in double, n entries. */
@@ -7470,19 +7599,19 @@ PU__FN void pu__ssm_symmetric(pu_int S, const pu_real *C, double *out)
 /* X := sum_i A^i X A'^i, which solves X = A X A' + X_0, by doubling: X += M X M', M := M M, with M = A at first, but zero
    in the rows and columns of diffuse states. transposed: A' in the place of A. Returns the number of doublings, or -1 when A is not stable.
    doublings > 0: make that many, for an X of any sign. doublings = 0: X is positive definite, and the sum ends when
-   its diagonal, which bounds the other entries, has not moved twice in a row. */
-PU__FN int pu__ssm_lyapunov(const pu_ssm *m, int transposed, int doublings, double *X)
+   its diagonal, which bounds the other entries, has not moved twice in a row. M: scratch, 3 S^2. */
+PU__FN int pu__ssm_lyapunov(const pu_ssm *m, int transposed, int doublings, double *X, double *M)
 {
     pu_int S = m->states;
-    double M[PU__SSM_SQUARE], term[PU__SSM_SQUARE];
+    double *half = M + S * S, *term = half + S * S, *power = M;
     int most = doublings ? doublings : 64; /* a radius of 1 - 1e-16 needs about 59 */
     int step, quiet = 0;                   /* doublings without a change of the diagonal */
     for (pu_int i = 0; i < S * S; i++)
         M[i] = m->open[i / S] || m->open[i % S] ? 0 : m->A_set[i];
     for (step = 1; step <= most; step++) {
         /* X += M X M' */
-        pu__ssm_mul(S, M, transposed, X, 0, term);
-        pu__ssm_mul(S, term, 0, M, !transposed, term);
+        pu__ssm_mul(S, power, transposed, X, 0, half);
+        pu__ssm_mul(S, half, 0, power, !transposed, term);
         quiet++;
         for (pu_int i = 0; i < S * S; i++) {
             X[i] += term[i];
@@ -7495,32 +7624,49 @@ PU__FN int pu__ssm_lyapunov(const pu_ssm *m, int transposed, int doublings, doub
         }
         if (!doublings && quiet == 2)
             return step;
-        pu__ssm_mul(S, M, 0, M, 0, M);
+        pu__ssm_mul(S, power, 0, power, 0, half);
+        power = half;
+        half = power == M ? M + S * S : M;
     }
     return doublings ? doublings : -1;
 }
 
 /* ---- gradients ---- */
 
-/* Derivatives with respect to A, Q and P0, or sums on the way to them; S x S each. Together 6 KiB. */
+/* Derivatives with respect to A, Q and P0, or sums on the way to them; S x S each. */
 typedef struct {
-    double A[PU__SSM_SQUARE], Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE];
+    double *A, *Q, *P0;
+    double *scratch; /* 3 S^2 */
 } pu__ssm_sums;
+
+/* These in an operator's scratch behind the tiles; zero. */
+PU__FN pu__ssm_sums pu__ssm_sums_in(pu_int S, pu_real *work)
+{
+    pu_int SS = S * S;
+    pu__ssm_sums d;
+    d.A = pu__work_doubles(work + PU__SSM_TILES * PU__SSM_ROW * S);
+    d.Q = d.A + SS;
+    d.P0 = d.Q + SS;
+    d.scratch = d.P0 + SS;
+    memset(d.A, 0, (size_t)(3 * SS) * sizeof *d.A);
+    return d;
+}
 
 /* grad += the derivatives d/dA = d->A, d/dQ = -d->Q and d/dP0 = -d->P0. The last two are symmetric, and have the sign
    that they bring along from the precisions. They hold for independent A, Q and P0, but P0 may depend on the others.
    Zero start, P0 = Q: d/dQ += d/dP0. Stationary start: dP0 = A dP0 A' + (dA P0 A' + A P0 dA' + dQ), so with
      Lambda = A'Lambda A + d/dP0:   d/dA += 2 Lambda A P0,   d/dQ += Lambda.
    Overwrites d. */
-PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
+PU__FN void pu__ssm_push(const pu_ssm *m, const pu__ssm_sums *d, pu_real *grad)
 {
     pu_int S = m->states, SS = S * S;
-    double change[PU__SSM_SQUARE] = {0}; /* -Lambda A P0 */
+    double *change = d->scratch, *AP = change + SS; /* -Lambda A P0 */
     if (m->start == PU_SSM_STATIONARY) {
-        pu__ssm_lyapunov(m, 1, m->doublings, d->P0); /* now -Lambda */
-        pu__ssm_mul(S, m->A_set, 0, m->P0_set, 0, change);
-        pu__ssm_mul(S, d->P0, 0, change, 0, change);
-    }
+        pu__ssm_lyapunov(m, 1, m->doublings, d->P0, d->scratch); /* now -Lambda */
+        pu__ssm_mul(S, m->A_set, 0, m->P0_set, 0, AP);
+        pu__ssm_mul(S, d->P0, 0, AP, 0, change);
+    } else
+        memset(change, 0, (size_t)SS * sizeof *change);
     for (pu_int i = 0; i < SS; i++) {
         if (m->start == PU_SSM_GIVEN)
             grad[2 * SS + i] -= (pu_real)d->P0[i];
@@ -7531,21 +7677,23 @@ PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
     }
 }
 
-/* G := V (G + G')/2 V: from the gradient for a precision V to minus the gradient for the covariance V^-1. */
-PU__FN void pu__ssm_to_covariance(pu_int S, const double *V, double *G)
+/* G := V (G + G')/2 V: from the gradient for a precision V to minus the gradient for the covariance V^-1. VG: S x S, scratch. */
+PU__FN void pu__ssm_to_covariance(pu_int S, const double *V, double *G, double *VG)
 {
-    pu__ssm_mul(S, V, 0, G, 0, G);
-    pu__ssm_mul(S, G, 0, V, 0, G);
+    pu__ssm_mul(S, V, 0, G, 0, VG);
+    pu__ssm_mul(S, VG, 0, V, 0, G);
     pu__ssm_average(S, G);
 }
 
 /* grad += what follows from d->A = Q d/dA, d->Q = d/dW and d->P0 = d/dW_0, where W = Q^-1 and W_0 = P0^-1.
    Overwrites d. */
-PU__FN pu_status pu__ssm_push_precision(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
+PU__FN pu_status pu__ssm_push_precision(const pu_ssm *m, const pu__ssm_sums *d, pu_real *grad)
 {
-    pu__ssm_mul(m->states, m->Qi, 0, d->A, 0, d->A);
-    pu__ssm_to_covariance(m->states, m->Qi, d->Q);
-    pu__ssm_to_covariance(m->states, m->Pi, d->P0);
+    pu_int S = m->states;
+    pu__ssm_mul(S, m->Qi, 0, d->A, 0, d->scratch);
+    memcpy(d->A, d->scratch, (size_t)(S * S) * sizeof *d->A);
+    pu__ssm_to_covariance(S, m->Qi, d->Q, d->scratch);
+    pu__ssm_to_covariance(S, m->Pi, d->P0, d->scratch);
     pu__ssm_push(m, d, grad);
     return PU_OK;
 }
@@ -7561,7 +7709,7 @@ PU__FN pu_status pu__ssm_grad(PU__GRAD_ARGS)
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, T = m->steps, tile = S * PU__SSM_ROW;
     pu_real *p = work, *q = p + tile, *u = q + tile, *v = u + tile;
-    pu__ssm_sums d = {{0}, {0}, {0}};
+    pu__ssm_sums d = pu__ssm_sums_in(S, work);
     for (pu_int column = 0; column < k; column++) {
         const pu_real *p_all = pu__col(P, column), *q_all = pu__col(Q, column);
         double w = (double)weight[column];
@@ -7593,7 +7741,7 @@ PU__FN pu_status pu__ssm_band_add(PU__BAND_ADD_ARGS)
 {
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, D = op->rows;
-    double WA[PU__SSM_SQUARE], AWA[PU__SSM_SQUARE];
+    double *WA = pu__work_doubles(work), *AWA = WA + S * S;
     pu__ssm_mul(S, m->Qi, 0, m->A_set, 0, WA);
     pu__ssm_mul(S, m->A_set, 1, WA, 0, AWA);
     for (pu_int at = 0; at < D; at++) {
@@ -7634,7 +7782,7 @@ PU__FN pu_status pu__ssm_band_grad(PU__BAND_GRAD_ARGS)
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, w = width + 1;
     const double *A = m->A_set;
-    pu__ssm_sums d = {{0}, {0}, {0}};
+    pu__ssm_sums d = pu__ssm_sums_in(S, work);
     double *now = d.Q, *lag = d.A, *before = d.P0;
     /* The sums over t > 0 of Z_tt, Z_{t,t-1} and Z_{t-1,t-1}; t counts rows here. */
     for (pu_int t = S; t < op->rows; t += S)
@@ -7645,7 +7793,8 @@ PU__FN pu_status pu__ssm_band_grad(PU__BAND_GRAD_ARGS)
                 lag[at] += weight * Z[(t + i) * w + S + i - j];
                 before[at] += weight * pu__ssm_band_at(Z, w, t - S, i, j);
             }
-    pu__ssm_mul(S, A, 0, before, 0, before);
+    before = d.scratch; /* A times it, from here on */
+    pu__ssm_mul(S, A, 0, d.P0, 0, before);
     /* d/dW = now + A before A' - A lag' - lag A' */
     for (pu_int at = 0; at < S * S; at++) {
         pu_int i = at / S * S, j = at % S * S;
@@ -7687,7 +7836,7 @@ PU__FN pu_status pu__ssm_logdet(PU__LOGDET_ARGS)
 PU__FN pu_status pu__ssm_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
     const pu_ssm *m = pu__ssm(op);
-    pu__ssm_sums d = {{0}, {0}, {0}};
+    pu__ssm_sums d = pu__ssm_sums_in(m->states, work);
     for (pu_int i = 0; i < m->states * m->states; i++) {
         d.Q[i] = (double)weight * (double)(m->steps - 1) * m->Qi[i];
         d.P0[i] = (double)weight * m->Pi[i];
@@ -7709,7 +7858,7 @@ PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
     int changed = (m->start == PU_SSM_STATIONARY) != (m->doublings > 0);
     *index = -1;
     /* Set for another size since the operator was made? Or diffuse, and it has functions that do not know? */
-    if (op->rows != S * m->steps || op->work != PU__SSM_TILES * PU__SSM_ROW * S ||
+    if (!pu__ssm_sound(m) || op->rows != S * m->steps || op->work != pu__ssm_work(S) ||
         (m->diffuse && (op->solve || op->form != PU_FORM_STATES)))
         return PU_E_ARGUMENT;
     for (pu_int i = 0; i < 3 * SS; i++) {
@@ -7729,10 +7878,9 @@ PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
 }
 
 /* V = C^-1, also rounded into narrow, and F F' = V with F = L'^-1, where L L' = C. Reads the lower triangle of C.
-   *logdet += log det C. Returns the row at which C is not positive definite, or -1. */
-PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narrow, pu_real *F, double *logdet)
+   *logdet += log det C. Returns the row at which C is not positive definite, or -1. L: scratch, S x S. */
+PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narrow, pu_real *F, double *logdet, double *L)
 {
-    double L[PU__SSM_SQUARE];
     pu_int i;
     for (i = 0; i < S * S; i++)
         L[i] = i % S <= i / S ? C[i] : 0;
@@ -7769,10 +7917,8 @@ PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, d
 PU__FN pu_status pu__ssm_open(pu_ssm *m, const pu_real *P0, pu_real *start, pu_int *at)
 {
     pu_int S = m->states, SS = S * S;
-    /* to the end of the array: gcc takes a loop to S for one that leaves it */
-    for (pu_int i = 0; i < PU_SSM_MAX; i++) {
-        int open = m->start == PU_SSM_DIFFUSE || (P0 && i < S && (double)P0[i * (S + 1)] == HUGE_VAL);
-        m->open[i] = (unsigned char)(i < S && open);
+    for (pu_int i = 0; i < S; i++) {
+        m->open[i] = m->start == PU_SSM_DIFFUSE || (P0 && (double)P0[i * (S + 1)] == HUGE_VAL);
         m->diffuse += m->open[i];
     }
     for (pu_int i = 0; i < SS; i++) {
@@ -7799,7 +7945,7 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
     pu_int S = m->states, SS = S * S;
     int given = m->start == PU_SSM_GIVEN;
     double logdet_Q = 0, logdet_P = 0;
-    pu_real start[PU__SSM_SQUARE];
+    pu_real *start = (pu_real *)(void *)(m->scratch + 3 * SS);
     pu_int row;
     pu_status status = pu__check_finite(SS, A, at);
     if (!status)
@@ -7812,7 +7958,7 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
     pu__transpose(S, S, A, m->At, 0);
     pu__ssm_widen(SS, A, m->A_set);
     pu__ssm_widen(SS, Q, m->Q_set);
-    row = pu__ssm_invert(S, m->P0, m->Qi, m->W, m->F, &logdet_Q);
+    row = pu__ssm_invert(S, m->P0, m->Qi, m->W, m->F, &logdet_Q, m->scratch);
     if (row >= 0) {
         *at = SS + row * (S + 1);
         return PU_E_NOT_DEFINITE;
@@ -7827,15 +7973,15 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
         if (m->open[i / S] || m->open[i % S])
             m->P0[i] = (double)start[i];
     if (m->start == PU_SSM_STATIONARY)
-        m->doublings = pu__ssm_lyapunov(m, 0, 0, m->P0);
+        m->doublings = pu__ssm_lyapunov(m, 0, 0, m->P0, m->scratch);
     pu__ssm_average(S, m->P0);
-    row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
+    row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P, m->scratch);
     if (row >= 0) {
         *at = given ? 2 * SS + row * (S + 1) : 0;
         return PU_E_NOT_DEFINITE;
     }
     /* det B = 1, so only P0 and T - 1 times Q count. */
-    memcpy(m->P0_set, m->P0, sizeof m->P0);
+    memcpy(m->P0_set, m->P0, (size_t)SS * sizeof *m->P0);
     m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
     for (pu_int i = 0; i < SS; i += S + 1)
         if (m->open[i / S]) {
@@ -7852,12 +7998,15 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
    pu_model_state_space calls it too, since it must know before it takes memory. */
 PU__FN pu_status pu__ssm_sizes(pu_int steps, pu_int states, pu_ssm_start start)
 {
-    if (steps < 1 || states < 1 || states > PU_SSM_MAX || (unsigned)start > PU_SSM_DIFFUSE)
+    size_t bytes;
+    if (steps < 1 || states < 1 || (unsigned)start > PU_SSM_DIFFUSE)
         return PU_E_ARGUMENT;
+    if (pu_ssm_bytes(states, &bytes))
+        return PU_E_OVERFLOW;
     return steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / states ? PU_E_OVERFLOW : PU_OK;
 }
 
-/* Copies A, Q and P0 and makes what follows from them. A refused *m is zero, and has no size. */
+/* Copies A, Q and P0 and makes what follows from them. A refused *m has no size. */
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index)
 {
@@ -7869,33 +8018,36 @@ PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_rea
     *index = -1;
     if (!m)
         return PU_E_NULL;
-    memset(m, 0, sizeof *m);
+    pu__ssm_clear(m);
     if (!A || !Q || (given && !P0))
         return PU_E_NULL;
     status = pu__ssm_sizes(steps, states, start);
+    if (!status)
+        status = pu__ssm_room(m, states);
     if (status)
         return status;
     m->steps = steps;
     m->states = states;
     m->start = start;
+    pu__ssm_place(m);
     status = pu__ssm_fill(m, A, Q, P0, index);
     if (status)
-        memset(m, 0, sizeof *m);
+        pu__ssm_clear(m);
     return status;
 }
 
 /* Gamma of the process *m, which is borrowed. If pu_ssm_set refused *m, the operator has no size and is refused too. */
 PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
 {
-    pu_int S = m ? m->states : 0;
-    pu_int D = m ? m->steps * S : 0;
+    pu_int S = pu__ssm_sound(m) ? m->states : 0;
+    pu_int D = S > 0 ? m->steps * S : 0;
     pu_op op = pu__op_zero(D, D, 0, m);
     if (D < 1)
         return op;
     /* params: A, Q and, if it is given, P0 */
     op.form = PU_FORM_STATES;
     op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * S * S;
-    op.work = PU__SSM_TILES * PU__SSM_ROW * S;
+    op.work = pu__ssm_work(S);
     op.apply = op.apply_t = pu__ssm_apply;
     op.grad = pu__ssm_grad;
     op.diag = pu__ssm_diag;
@@ -7933,18 +8085,22 @@ PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu)
 PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
                                   pu_real *grad_m0)
 {
-    double lambda[PU_SSM_MAX] = {0}, next[PU_SSM_MAX] = {0}, dA[PU__SSM_SQUARE] = {0};
+    double few[PU_SSM_MAX * (PU_SSM_MAX + 2)], *lambda, *next, *dA;
     pu_int S = m ? m->states : 0;
     if (!m || !nu || !grad_nu)
         return PU_E_NULL;
     if (m->steps < 1)
         return PU_E_ARGUMENT;
+    lambda = S > PU_SSM_MAX ? m->scratch : few;
+    next = lambda + S;
+    dA = next + S;
+    memset(lambda, 0, (size_t)(S * (S + 2)) * sizeof *lambda);
     for (pu_int at = (m->steps - 1) * S; at >= 0; at -= S) {
         /* lambda_t = g_t + A'lambda_{t+1} */
         pu__ssm_widen(S, grad_nu + at, next);
         for (pu_int i = 0; i < S * S; i++)
             next[i % S] += m->A_set[i] * lambda[i / S];
-        memcpy(lambda, next, sizeof lambda);
+        memcpy(lambda, next, (size_t)S * sizeof *lambda);
         /* There is no nu_{-1}. */
         for (pu_int i = 0; i < S * S && at > 0; i++)
             dA[i] += lambda[i / S] * (double)nu[at - S + i % S];
@@ -12120,6 +12276,7 @@ struct pu__posterior {
                                    */
     pu_real *panel;            /* for products of matrices, where A is formed or an engine is dense or dual */
     pu_real *work, *work_host; /* of the operators; on the host, one column */
+    double *diffuse;           /* scratch where there are diffuse states: three S x S, three S */
     pu_real *ones;             /* wide ones */
     /* what the next gradient is of */
     pu_int column;      /* of the datum, that column 0 of the block is; -1: none of them, all common */
@@ -12584,6 +12741,10 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
         p->A = pu__reals(arena, p->D, p->D);
     if (pu__diffuse(Gamma) && !Phi->row)
         p->unit = pu__reals(arena, p->M, 1);
+    if (pu__diffuse(Gamma)) {
+        pu_int S = pu__ssm(Gamma)->states;
+        p->diffuse = pu__doubles(arena, 3 * (S + 1), S);
+    }
 }
 
 /* A of the datum at hand has this kind from here on. */
@@ -12696,14 +12857,16 @@ PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_repor
 {
     const pu_ssm *m = (const pu_ssm *)p->model->Gamma->data;
     pu_int S = m->states, t = 0, state = 0, first = 0;
-    double X[PU__SSM_SQUARE] = {0}, R[PU__SSM_SQUARE] = {0}, beside[PU_SSM_MAX] = {0}; /* X = A^t */
+    size_t vector = (size_t)S * sizeof(double);
+    double *X = p->diffuse, *AX = X + S * S, *R = AX + S * S; /* X = A^t */
+    double *beside = R + S * S, *h = beside + S, *g = h + S;
+    memset(X, 0, (size_t)(3 * S + 3) * vector);
     for (pu_int i = 0; i < S; i++) {
         X[i * (S + 1)] = m->open[i];
         for (pu_int j = 0; j < S * S && m->steps > 1; j++)
             beside[i] += m->A_set[j / S * S + i] * m->Qi[j] * m->A_set[j % S * S + i];
     }
     for (pu_int i = 0;; i++) {
-        double h[PU_SSM_MAX] = {0}, g[PU_SSM_MAX] = {0};
         pu_int count;
         /* the first state that is open still */
         for (state = 0; state < S; state++) {
@@ -12722,23 +12885,25 @@ PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_repor
             continue;
         for (; t < first / S; t++) {
             double most = 0;
-            pu__ssm_mul(S, m->A_set, 0, X, 0, X);
+            pu__ssm_mul(S, m->A_set, 0, X, 0, AX);
+            memcpy(X, AX, (size_t)S * vector);
             for (pu_int l = 0; l < S * S; l++)
                 most = pu__max(most, fabs(X[l]));
             for (pu_int l = 0; l < S * S && most > 1e100; l++)
                 X[l] /= most; /* rather too little knowledge than infinite */
         }
         /* h = the row as one of z_t, from its last entry on; then of z_0 */
+        memset(h, 0, vector);
         for (pu_int at = first + count - 1; at >= first; at--) {
             h[at % S] += (double)v[at - first];
             if (at % S > 0 || at / S == t)
                 continue;
-            memset(g, 0, sizeof g);
+            memset(g, 0, vector);
             for (pu_int l = 0; l < S * S; l++)
                 g[l % S] += m->A_set[l] * h[l / S];
-            memcpy(h, g, sizeof h);
+            memcpy(h, g, vector);
         }
-        memset(g, 0, sizeof g);
+        memset(g, 0, vector);
         for (pu_int l = 0; l < S * S; l++)
             g[l % S] += X[l] * h[l / S] * sqrt((double)p->model->psi[p->list[i]]);
         pu__add_row(S, R, g);
@@ -12865,7 +13030,7 @@ PU__FN pu_status pu__prior_square(pu__posterior *p, const pu_real *d, pu_real *q
     const pu_op *Gamma = p->model->Gamma;
     *size = 0;
     if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR) {
-        *square = (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d, size);
+        *square = (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d, size, p->work_host);
         return PU_OK;
     }
     if (pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0))
@@ -12990,8 +13155,9 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
 /* A state space for the Kalman engine: s_t = F s_{t-1} + N(0, Q), s_0 ~ N(0, P0). */
 typedef struct {
     pu_int S, T, block; /* states, steps, entries of z per step */
-    double F[PU__SSM_SQUARE];
-    double Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE]; /* their lower Cholesky factors */
+    double *F;
+    double *Q, *P0;   /* their lower Cholesky factors */
+    double *vectors;  /* 4 S: scratch */
     double amplified; /* by how much rounding of F reaches variances, where F was made here; else 0 */
 } pu__markov;
 
@@ -13492,7 +13658,7 @@ PU__FN pu_int pu__markov_states(const pu_op *Gamma)
     if (Gamma->form != PU_FORM_AR)
         return 0;
     order = pu__ar_of(Gamma)->order;
-    return order > PU_SSM_MAX ? 0 : pu__most(order, 1);
+    return pu__most(order, 1);
 }
 
 /* An AR(P) in companion form, s_t = (z_t .. z_{t-P+1}). The factor of P0 is the inverse of the first rows of X, see pu_ar:
@@ -13503,9 +13669,9 @@ PU__FN void pu__markov_of_ar(const pu_ar *ar, pu_int S, pu__markov *k)
     const double *a = NULL, *s = ar->spread;
     k->T = ar->n;
     k->block = 1;
-    memset(k->F, 0, sizeof k->F);
-    memset(k->Q, 0, sizeof k->Q);
-    memset(k->P0, 0, sizeof k->P0);
+    memset(k->F, 0, (size_t)(S * S) * sizeof *k->F);
+    memset(k->Q, 0, (size_t)(S * S) * sizeof *k->Q);
+    memset(k->P0, 0, (size_t)(S * S) * sizeof *k->P0);
     k->Q[0] = sqrt((double)ar->kappa);
     for (pu_int t = 0; t < S; t++) {
         double *row = k->P0 + t * S;
@@ -13524,21 +13690,19 @@ PU__FN void pu__markov_of_ar(const pu_ar *ar, pu_int S, pu__markov *k)
     k->amplified = 1 / s[0];
 }
 
-/* The state space behind Gamma, 0 when there is none: a pu_ssm as it is, or an AR(P). */
+/* The state space behind Gamma, 0 when it has no factors: a pu_ssm as it is, or an AR(P). */
 PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
 {
     double ignored = 0;
     int states = Gamma->form == PU_FORM_STATES;
     pu_int S = pu__markov_states(Gamma);
-    if (S == 0)
-        return 0;
     if (states) {
         const pu_ssm *m = (const pu_ssm *)Gamma->data;
         k->block = S;
         k->T = m->steps;
-        memcpy(k->F, m->A_set, sizeof k->F);
+        memcpy(k->F, m->A_set, (size_t)(S * S) * sizeof *k->F);
         pu__ssm_symmetric(S, m->Q, k->Q);
-        memcpy(k->P0, m->P0, sizeof k->P0);
+        memcpy(k->P0, m->P0, (size_t)(S * S) * sizeof *k->P0);
         k->amplified = 0;
     } else {
         pu__markov_of_ar(pu__ar_of(Gamma), S, k);
@@ -13609,11 +13773,12 @@ PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double
     for (; *seen < p->observed; ++*seen) {
         pu_int at = 0, row = p->list[*seen], count = pu__phi_row(e, row, &at), within = at % block;
         double psi = (double)p->model->psi[row], residual = (double)p->now.e[pu__place(p, *seen)];
-        double h[PU_SSM_MAX] = {0}, k[PU_SSM_MAX] = {0}, a = 1 / psi;
+        double *h = markov->vectors, *k = h + S, a = 1 / psi;
         if (count < 1 || at < t * block || within + count > block) /* out of order, or two steps at once */
             return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
         if (at >= (t + 1) * block)
             break;
+        memset(h, 0, (size_t)(2 * S) * sizeof *h);
         for (pu_int j = 0; j < count; j++) {
             double entry = (double)e->row[j];
             h[within + j] = entry;
@@ -13690,7 +13855,7 @@ PU__FN void pu__kalman_smooth(pu__direct *e, const double *m, const double *ahea
     pu_int S = e->markov->S, SS = S * S, wide = 2 * S;
     const double *kept = J + SS, *filtered = kept + SS;
     double *G = e->squares, *Sigma = G + SS, *cross = Sigma + SS, *JG = cross + SS, *a = JG + SS;
-    double difference[PU_SSM_MAX];
+    double *difference = e->markov->vectors;
     /* mean_t = m + J (mean_{t+1} - ahead) */
     for (pu_int i = 0; i < S; i++) {
         difference[i] = mean[i] - ahead[i];
@@ -13723,10 +13888,10 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
     const pu_real *nu = e->post->model->nu;
     pu_int S = pu__markov_states(Gamma), SS = S * S, reals = 3 * S + 2 * SS, wide = e->width + 1, seen = 0, block;
     double *C = e->squares, *Sigma = C + SS, *cross = Sigma + SS;
-    double mean[PU_SSM_MAX];
+    double *mean = k->vectors + 3 * S;
     pu__logs logs = {0, 1};
-    if (k->S == 0)
-        (void)pu__markov_of(Gamma, k); /* where there is none the engine was refused */
+    if (k->S == 0 && !pu__markov_of(Gamma, k))
+        return pu__operator_failed(report, "Gamma (its covariances are not positive definite)", n);
     block = k->block;
     e->kappa = 1;
     pu__zeros(e->diag, e->post->D);
@@ -14708,7 +14873,6 @@ static const char pu__no_precision[] = "Gamma (a structural model has no precisi
 PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_gradient_result *out)
 {
     const pu_op *G = model->Gamma, *P = model->Phi;
-    pu__markov k;
     if (G->form == PU_FORM_CHAIN)
         return engine < PU_ENGINE_AUTO && engine != PU_KALMAN ? pu__no_precision : NULL;
     if (pu__diffuse(G) && (engine == PU_DUAL || engine == PU_KALMAN))
@@ -14725,8 +14889,8 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
         return "Gamma.band_grad (or take another engine)";
     if (out->Phi && P->params > 0 && !P->row_grad)
         return "Phi.row_grad (or take another engine)";
-    if (engine == PU_KALMAN && !pu__markov_of(G, &k))
-        return "Kalman: Gamma must be a pu_op_ssm, or a pu_op_ar of order at most 16";
+    if (engine == PU_KALMAN && !pu__markov_states(G))
+        return "Kalman: Gamma must be a pu_op_ssm or a pu_op_ar";
     return NULL;
 }
 
@@ -14762,9 +14926,14 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
         return;
     e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof *e->markov);
     e->kalman = pu__doubles(arena, e->post->model->Gamma->form == PU_FORM_STATES ? D / S : D, 3 * S + 2 * S * S);
-    e->squares = pu__doubles(arena, 6, S * S);
-    if (e->markov)
-        e->markov->S = 0; /* made when it is needed */
+    e->squares = pu__doubles(arena, 9 * S + 4, S);
+    if (!e->markov || !e->squares)
+        return;
+    e->markov->F = e->squares + 6 * S * S;
+    e->markov->Q = e->markov->F + S * S;
+    e->markov->P0 = e->markov->Q + S * S;
+    e->markov->vectors = e->markov->P0 + S * S;
+    e->markov->S = 0; /* made when it is needed */
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -15095,6 +15264,9 @@ PU__FN void pu__reserve(pu__job *job)
         int small = job->D <= PU__STAND_IN;
         if (e == PU_BANDED || e == PU_KALMAN)
             small = job->width < PU__STAND_IN / 8;
+        /* a Kalman smoother of order P has 2 P^2 doubles per entry */
+        if (e == PU_KALMAN && job->Gamma->form == PU_FORM_AR)
+            small = job->width <= PU_SSM_MAX;
         if (small && (job->can >> e & 1))
             job->reserved[e]++;
     }
@@ -19109,13 +19281,6 @@ typedef struct {
     pu_scale scale;
 } pu__part;
 
-/* A process of S states as of some theta. Q = L L' and, for a given start, P0 = L0 L0', both factors in L; S x S each,
-   zero above the diagonal. */
-typedef struct {
-    pu_ssm ssm;
-    double L[2][PU__SSM_SQUARE];
-} pu__process;
-
 /* Data of a model. There are five kinds, and the parts of theta come in this order:
      factors (eta > 0)          Phi | eta | log psi
      regressions (dictionary)   log alpha | log psi
@@ -19159,8 +19324,12 @@ typedef struct {
     size_t lent_bytes;
     double *moments;
     pu_real *tried;
-    /* 2: as of the last set, and being set, since a pu_ssm is too large for the stack. */
-    pu__process *process;
+    /* 2 processes of S states, as of the last set and being set; memory lent to them. Of each: L, Q = L L', and L0, P0 = L0 L0',
+       one behind the other, S x S, zero above the diagonal. Of the one being set: Q and P0. */
+    pu_ssm *process;
+    void *room[2];
+    double *factors[2];
+    pu_real *C[2];
     /* outputs x states: c. */
     pu_real *readout;
     /* The last start of an autoregression in words: how many were tried, what NLL fits from them reached. */
@@ -19247,12 +19416,17 @@ PU__FN void pu__draft_layout(void *self, pu__arena *arena)
     s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
     s->ones = pu__reals(arena, s->M, s->hidden > 0);
     s->ar = (pu_ar *)pu__take(arena, s->lags > 0, 1, sizeof *s->ar);
-    s->lent = pu__take(arena, (pu_int)s->lent_bytes, 1, 1);
+    s->lent = pu__take(arena, s->lags > 0 ? (pu_int)s->lent_bytes : 0, 1, 1);
     s->moments = pu__doubles(arena, s->lags, 3);
     s->tried = pu__reals(arena, s->lags, 1);
     s->readout = pu__reals(arena, s->states, s->outputs);
     s->mean = pu__reals(arena, s->M, s->d > 0);
-    s->process = (pu__process *)pu__take(arena, s->states > 0, 2, sizeof(pu__process));
+    s->process = (pu_ssm *)pu__take(arena, s->states > 0, 2, sizeof *s->process);
+    for (int i = 0; i < 2; i++) {
+        s->room[i] = pu__take(arena, s->states > 0 ? (pu_int)s->lent_bytes : 0, 1, 1);
+        s->factors[i] = pu__doubles(arena, 2 * s->states, s->states);
+        s->C[i] = pu__reals(arena, s->states, s->states);
+    }
 }
 
 /* x = exp theta. Returns 0 unless x and 1/x are both finite, and thereby positive. */
@@ -20184,23 +20358,21 @@ PU__FN void pu__triangle_grad(pu_int S, const double *L, const pu_real *G, pu_re
 PU__FN pu_status pu__state_space_set(PU__SET_ARGS)
 {
     pu__parted *s = pu__parted_of(model);
-    pu__process *next = s->process + 1;
-    const pu_ssm *now = &s->process->ssm;
+    pu_ssm *now = s->process, *next = now + 1;
     pu_int S = s->states, SS = S * S, q = s->outputs;
     int given = s->given;
-    /* Q and P0 */
-    pu_real C[2][PU__SSM_SQUARE], sigma2;
+    pu_real *const *C = s->C, sigma2;
     pu_int i;
     /* All that can be refused comes first, */
     for (i = s->sigma2; i < s->sigma2 + q; i++)
         if (!pu__exp(theta[i], &sigma2))
             return pu__refuse_entry(index, i);
     for (int t = 0; t <= given; t++) {
-        i = pu__triangle_set(S, theta + s->L[t], next->L[t], C[t]);
+        i = pu__triangle_set(S, theta + s->L[t], s->factors[1] + t * SS, C[t]);
         if (i >= 0)
             return pu__refuse_entry(index, s->L[t] + i);
     }
-    pu_status status = pu_ssm_set(&next->ssm, now->steps, S, theta, C[0], now->start, given ? C[1] : NULL, &i);
+    pu_status status = pu_ssm_set(next, now->steps, S, theta, C[0], now->start, given ? C[1] : NULL, &i);
     if (status) {
         /* Entry (r, c) of Q or P0 comes from row r of its triangle: name the last entry of that row. */
         pu_int row = i % SS / S;
@@ -20208,7 +20380,8 @@ PU__FN pu_status pu__state_space_set(PU__SET_ARGS)
         return status;
     }
     /* then the model changes. */
-    *s->process = *next;
+    pu__ssm_copy(now, next);
+    memcpy(s->factors[0], s->factors[1], (size_t)(2 * SS) * sizeof *s->factors[0]);
     pu__copy(s->readout, theta + s->c, q * S);
     for (i = 0; i < s->M; i++) {
         if (i < q)
@@ -20233,7 +20406,7 @@ PU__FN double pu__sum_apart(pu_int n, pu_int q, const pu_real *x)
 PU__FN pu_status pu__state_space_grad(PU__MODEL_GRAD_ARGS)
 {
     const pu__parted *s = pu__parted_of(model);
-    const pu_ssm *ssm = &s->process->ssm;
+    const pu_ssm *ssm = s->process;
     pu_int S = s->states, SS = S * S, q = s->outputs, T = ssm->steps;
     /* Gamma's parameters are A, Q, P0. */
     pu__copy(grad, g->Gamma, SS);
@@ -20246,7 +20419,7 @@ PU__FN pu_status pu__state_space_grad(PU__MODEL_GRAD_ARGS)
     if (q == 1)
         grad[s->sigma2] = (pu_real)-pu__dot(T, NULL, s->y, g->psi);
     for (int t = 0; t <= s->given; t++)
-        pu__triangle_grad(S, s->process->L[t], g->Gamma + (t + 1) * SS, grad + s->L[t]);
+        pu__triangle_grad(S, s->factors[0] + t * SS, g->Gamma + (t + 1) * SS, grad + s->L[t]);
     if (!s->given)
         return PU_OK;
     pu__zeros(grad + s->m0, S);
@@ -20403,8 +20576,10 @@ PU__FN pu_status pu__state_space_make(pu_model *model, pu_int steps, pu_int outp
     report = pu__draft_begin(&d, model, report);
     if (steps < 1 || outputs < 0)
         return pu__refuse(report, PU_E_ARGUMENT, steps < 1 ? "steps (at least 1)" : "outputs (at least 1)");
-    if (S < 1 || S > PU_SSM_MAX)
-        return pu__beyond(report, "states (at least 1, at most PU_SSM_MAX)", PU_SSM_MAX);
+    if (S < 1)
+        return pu__refuse(report, PU_E_ARGUMENT, "states (at least 1)");
+    if (pu_ssm_bytes(S, &s->lent_bytes))
+        return pu__refuse(report, PU_E_OVERFLOW, "states");
     pu_status status = pu__ssm_sizes(steps, S, start);
     if (!status && steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / q)
         status = PU_E_OVERFLOW;
@@ -20432,10 +20607,13 @@ PU__FN pu_status pu__state_space_make(pu_model *model, pu_int steps, pu_int outp
     if (status)
         return status;
     s = pu__parted_of(model);
-    pu_ssm *ssm = &s->process->ssm;
+    for (int i = 0; i < 2 && s->lent_bytes; i++)
+        pu_ssm_memory(s->process + i, s->room[i], s->lent_bytes);
+    pu_ssm *ssm = s->process;
     ssm->steps = steps;
     ssm->states = S;
     ssm->start = start;
+    pu__ssm_place(ssm);
     ssm->diffuse = start == PU_SSM_DIFFUSE ? S : 0;
     model->tied_psi = 0; /* its gradient is not summed on the way, as it could be */
     model->uses |= PU_USES_PHI;
@@ -20625,7 +20803,7 @@ PU__FN int pu__matern_set(pu__component *c, double x)
     static const double density[3] = {2, 4, 16.0 / 3};
     pu_int p = c->states, SS = p * p;
     const double *v = polynomial[p - 1];
-    double power[9], N[9], scale = exp(-x), logdet = 0;
+    double power[9], N[9], last[9], scale = exp(-x), logdet = 0;
     memcpy(c->A, generator[p - 1], sizeof c->A);
     memcpy(c->B0, limit[p - 1], sizeof c->B0);
     /* e^(A x) = e^-x sum_k (A + I)^k x^k / k!, which ends: A + I is nilpotent */
@@ -20635,7 +20813,8 @@ PU__FN int pu__matern_set(pu__component *c, double x)
         c->F[i] = power[i];
     }
     for (pu_int k = 1; k < p; k++) {
-        pu__ssm_mul(p, power, 0, N, 0, power);
+        memcpy(last, power, (size_t)SS * sizeof *last);
+        pu__ssm_mul(p, last, 0, N, 0, power);
         for (pu_int i = 0; i < SS; i++) {
             power[i] *= x / (double)k;
             c->F[i] += power[i];

@@ -15,8 +15,7 @@ typedef struct {
 static const series cases[] = {{9, 1, 0, PU_SSM_ZERO},        {10, 2, 0, PU_SSM_ZERO}, {12, 5, 0, PU_SSM_ZERO},
                                {8, -1, 2, PU_SSM_ZERO},       {7, -1, 2, PU_SSM_STATIONARY},
                                {7, -1, 2, PU_SSM_GIVEN},      {5, -1, 3, PU_SSM_STATIONARY},
-                               {9, -1, 1, PU_SSM_STATIONARY}, {4, 0, 0, PU_SSM_ZERO}, {5, 5, 0, PU_SSM_ZERO},
-                               {60, 33, 0, PU_SSM_ZERO},      {70, 33, 0, PU_SSM_ZERO}};
+                               {9, -1, 1, PU_SSM_STATIONARY}, {4, 0, 0, PU_SSM_ZERO}, {5, 5, 0, PU_SSM_ZERO}};
 
 #define CASES (sizeof cases / sizeof cases[0])
 
@@ -89,7 +88,7 @@ static pu_options engine_options(pu_kind kind, pu_engine engine)
 /* c_k of the autoregression: c_0 = kappa / prod (1 - gamma^2), and c_m from the best predictor of order m - 1 */
 static void ar_covariance(pu_int n, pu_int P, const double *theta, double *C)
 {
-    double phi[64], old[64], *c = tc_doubles(n + 1), v = exp(theta[P]);
+    double phi[PU_AR_MAX], old[PU_AR_MAX], *c = tc_doubles(n + 1), v = exp(theta[P]);
     pu_int i, j, m;
     for (i = 0; i < P; i++) v /= 1 - tanh(theta[i]) * tanh(theta[i]);
     c[0] = v;

@@ -6167,7 +6167,7 @@ PU__FN pu_status pu__ar_room(const pu_ar *ar, pu_int order)
     pu_status status = pu_ar_bytes(order, &need);
     if (status || order <= PU_AR_MAX)
         return status;
-    return ar->mark == pu__lent_mark(ar->memory, ar->bytes) && ar->bytes >= need ? PU_OK : PU_E_BLOCK;
+    return pu__lent_mark(ar->memory, ar->bytes) == ar->mark && ar->bytes >= need ? PU_OK : PU_E_BLOCK;
 }
 
 /* Where the doubles of an autoregression of this order begin, and its reals. */
@@ -6213,8 +6213,8 @@ PU__FN int pu__ar_sizes(pu_int n, pu_int order) { return n > 0 && order >= 0 && 
 /* Was *ar set, and is it no copy? */
 PU__FN int pu__ar_sound(const pu_ar *ar)
 {
-    return ar && pu__ar_sizes(ar->n, ar->order) && !pu__ar_room(ar, ar->order) && ar->gap == pu__ar_doubles(ar, ar->order) &&
-           ar->gamma == pu__ar_reals(ar, ar->order);
+    return ar && pu__ar_sizes(ar->n, ar->order) && !pu__ar_room(ar, ar->order) && pu__ar_doubles(ar, ar->order) == ar->gap &&
+           pu__ar_reals(ar, ar->order) == ar->gamma;
 }
 
 /* Row t of X: entry j is at column t - j, j = 0 .. min(t, P). */
@@ -7309,7 +7309,7 @@ PU__FN pu_status pu__ssm_room(const pu_ssm *m, pu_int states)
     pu_status status = pu_ssm_bytes(states, &need);
     if (status || states <= PU_SSM_MAX)
         return status;
-    return m->mark == pu__lent_mark(m->memory, m->bytes) && m->bytes >= need ? PU_OK : PU_E_BLOCK;
+    return pu__lent_mark(m->memory, m->bytes) == m->mark && m->bytes >= need ? PU_OK : PU_E_BLOCK;
 }
 
 /* Where the doubles of so many states begin, */
@@ -7361,8 +7361,8 @@ PU__FN void pu__ssm_clear(pu_ssm *m)
 /* Was *m set, or has it at least its sizes, and is it no copy? */
 PU__FN int pu__ssm_sound(const pu_ssm *m)
 {
-    return m && m->steps > 0 && m->states > 0 && !pu__ssm_room(m, m->states) && m->P0 == pu__ssm_doubles(m, m->states) &&
-           m->A == pu__ssm_reals(m, m->states);
+    return m && m->steps > 0 && m->states > 0 && !pu__ssm_room(m, m->states) && pu__ssm_doubles(m, m->states) == m->P0 &&
+           pu__ssm_reals(m, m->states) == m->A;
 }
 
 /* *to := *from, both with memory for its states. */
@@ -7858,7 +7858,7 @@ PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
     int changed = (m->start == PU_SSM_STATIONARY) != (m->doublings > 0);
     *index = -1;
     /* Set for another size since the operator was made? Or diffuse, and it has functions that do not know? */
-    if (!pu__ssm_sound(m) || op->rows != S * m->steps || op->work != pu__ssm_work(S) ||
+    if (!pu__ssm_sound(m) || op->rows != S * m->steps || pu__ssm_work(S) != op->work ||
         (m->diffuse && (op->solve || op->form != PU_FORM_STATES)))
         return PU_E_ARGUMENT;
     for (pu_int i = 0; i < 3 * SS; i++) {

@@ -15206,6 +15206,14 @@ PU__FN double pu__shared_cost(const pu__job *job, pu_engine engine, pu_int obser
     return times < 2 || !pu__engines[engine].shares || alone < shared ? alone : shared;
 }
 
+/* The same as the choice sees it. An autoregression of order P has a condition that grows with P, so that 30 steps do little,
+   while the exact engines take P / 50 times as long: beyond PU_AR_MAX they are preferred up to ten times the price. */
+PU__FN double pu__price(const pu__job *job, pu_engine engine, pu_int observed, pu_int times)
+{
+    int many = job->Gamma->form == PU_FORM_AR && job->Gamma->params - 1 > PU_AR_MAX;
+    return (engine == PU_ITERATIVE && many ? 10 : 1) * pu__shared_cost(job, engine, observed, times);
+}
+
 /* The place of a datum's pattern where several have it, else PU__PATTERNS. */
 PU__FN pu_int pu__pattern_of(const pu__job *job, pu_int n)
 {
@@ -15236,7 +15244,7 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed, pu_int time
         if (e == PU_DUAL && observed >= job->D)
             continue;
         if ((job->can >> e & 1) &&
-            pu__shared_cost(job, (pu_engine)e, observed, times) < pu__shared_cost(job, best, observed, times))
+            pu__price(job, (pu_engine)e, observed, times) < pu__price(job, best, observed, times))
             best = (pu_engine)e;
     }
     return best;
@@ -15369,13 +15377,13 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
             pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
-            double cost = pu__shared_cost(job, (pu_engine)other, rows, served / patterns);
+            double cost = pu__price(job, (pu_engine)other, rows, served / patterns);
             if (!(job->can >> other & 1))
                 continue;
             pu__put(&t, " ");
             pu__put(&t, pu_engine_text((pu_engine)other));
             pu__put_number(&t, " ", (pu_int)(cost / 1000));
-            if (other == PU_DUAL && job->most[e] >= job->D && cost < pu__shared_cost(job, (pu_engine)e, rows, served / patterns))
+            if (other == PU_DUAL && job->most[e] >= job->D && cost < pu__price(job, (pu_engine)e, rows, served / patterns))
                 pu__put(&t, ", not from D observed entries on: rounding");
         }
         pu__put(&t, ")");
@@ -20162,7 +20170,8 @@ PU__FN pu_status pu__noisy_ar_grad(PU__MODEL_GRAD_ARGS)
 
 /* Durbin-Levinson: theta_m = atanh gamma_m, m = 0 .. P-1, of the AR of order P with autocovariances c_1 .. c_P and this
    variance in the place of c_0. Returns the variance of its prediction error.
-   *calm = 0 if some |gamma| came out near one or beyond; such a gamma is cut. phi: scratch, P + 1. */
+   *calm = 0 if some |gamma| came out near one or beyond; such a gamma is cut, and beyond PU_AR_MAX none follows it, since what the
+   first lags leave is hardly a covariance any more. phi: scratch, P + 1. */
 PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, double *phi, pu_real *theta, int *calm)
 {
     *calm = 1;
@@ -20174,7 +20183,7 @@ PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, do
         gamma /= variance;
         if (!(fabs(gamma) < 0.9))
             *calm = 0;
-        gamma = pu__clamp(gamma, -0.95, 0.95);
+        gamma = *calm || m <= PU_AR_MAX ? pu__clamp(gamma, -0.95, 0.95) : 0;
         /* phi_j -= gamma phi_{m-j} */
         pu__ar_reflect(m, -gamma, 1, phi);
         phi[m] = gamma;
@@ -20250,7 +20259,9 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
         highest = pu__max(highest, fit.best);
         if (fit.best < lowest) {
             lowest = fit.best;
-            pu__noisy_ar_moments(s, P, share[i], theta);
+            /* of more coefficients than the fit had, moments may not be a covariance's */
+            for (int tries = P > order ? 6 : 0; !pu__noisy_ar_moments(s, P, share[i], theta) && tries > 0; tries--)
+                share[i] = (1 + share[i]) / 2;
         }
     }
     pu_model_free(&trial);

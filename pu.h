@@ -714,14 +714,14 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
                                  pu_int features, pu_report *report);
 
 typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN, PU_SSM_DIFFUSE } pu_ssm_start;
-/* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order or a number of states that the
-   operators above do not take). One datum is one series, M of its length.
+/* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order beyond n). Orders and numbers of states
+   have no other limit than memory. One datum is one series, M of its length.
    Noisy autoregression: z an AR of this order and length n, y = z + N(0, lambda).
      [atanh gamma | log kappa | log lambda], order + 2. Start: the likelihood may have several maxima, so fits are run
      from up to five shares of the noise, with gamma from the autocovariances of the observed pairs; the one that ends
      best is it.
      These fits see the first 100,000 entries at most; 150 to 600 gradients in all, never more than 1,200 (report.plan
-     tells). With a block of yours for memory: no fit.
+     tells). With a block of yours for memory: no fit. Above PU_AR_MAX the fits have that order, and the moments all of it.
    State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
      [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
      pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
@@ -1288,9 +1288,8 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
 PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
 /* Its n x n precision Gamma = X'X, banded, P each side; params = P + 1: gamma, kappa. *ar is borrowed and may be set
    anew with the same n and P. Products, solves, draws and gradients are O(n P) per column. Scratch: none up to PU_AR_MAX, then
-   4 P doubles. Bands are
-   rounded like any sum of squares: in a float build a process with a root within about 1e-3 of the unit circle has a
-   Gamma that is positive definite only together with Phi'W Phi. */
+   4 P doubles for gradients. Bands are rounded like any sum of squares: in a float build a process with a root within about
+   1e-3 of the unit circle has a Gamma that is positive definite only together with Phi'W Phi. */
 PU_DEF pu_op pu_op_ar(const pu_ar *ar);
 
 /* State space: z_1 ~ N(m0, P0), z_t = A z_{t-1} + N(0, Q), t = 2 .. T = `steps`, each z_t of S = `states` entries,

@@ -4,6 +4,7 @@
 
 #include "manual_fix_and_tie_parameters_add_regressors.h"
 #include "manual_several_series_at_once_and_starts_that_nobody_knows.h"
+#include "manual_several_series_at_once_and_starts_that_nobody_knows_2.h"
 #include "manual_fit.h"
 #include "manual_priors.h"
 #include "manual_predict.h"
@@ -44,6 +45,14 @@ static void own_operator(void)
     check("pu_op_check", found.status == PU_OK && found.count > 10 && found.wrong == 0);
 }
 
+/* An AR of order 168 whose coefficients are zero: Gamma = I / kappa. */
+static void long_orders(void)
+{
+    static pu_real gamma[168], x[1000], y[1000];
+    x[7] = 3;
+    check("weekly", weekly(gamma, 2, x, y) == PU_OK && fabs((double)y[7] - 1.5) < 1e-6 && fabs((double)y[6]) < 1e-6);
+}
+
 /* "Priors": a variable of constants, whose noise would vanish. */
 static void priors(void)
 {
@@ -75,6 +84,7 @@ int main(void)
     for (int t = 2; t < LENGTH; t++) y[t] += PU_R(0.6) * y[t - 1] - PU_R(0.3) * y[t - 2];
     for (int t = 4; t < LENGTH; t += 9) y[t] = (pu_real)NAN;
     check("fit_series", fit_series(y, LENGTH) == PU_OK);
+    long_orders();
     pu_normals(6, 0, 0, 0, 3, 0, 3 * LENGTH, three);
     for (int t = 3; t < 3 * LENGTH; t++) three[t] += PU_R(0.8) * three[t / 3 * 3] + PU_R(0.5) * three[t - 3];
     check("fit_factor", fit_factor(three, LENGTH, factor) == PU_OK && fabs((double)factor[0]) < 1);

@@ -48,7 +48,7 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>load >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
+    >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>load >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
     >>structural >>around >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
@@ -466,6 +466,18 @@ typedef enum {
    and REORTHOGONAL run FULL, and the columns say so); for GD the two agree, for SD the SHORTCUT is a different gradient. */
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
+/* Preconditioners of PCG that are made of A. All but the first need A as a sparse matrix: Gamma a diagonal or a pu_csr, Phi a
+   pu_csr or a diagonal; pu_solve: A a pu_csr. They have no derivative through the solver, see options.solve.M. */
+typedef enum {
+    PU_PRECOND_DIAGONAL,  /* 1/diag(A), or options.solve.precond */
+    PU_PRECOND_SSOR,      /* symmetric Gauss-Seidel: M = (E + L) E^-1 (E + L)', E the diagonal of A and L what is below it. A
+                             solve costs as much as a product; log det M = sum log E_ii */
+    PU_PRECOND_INCOMPLETE /* the same form with another E and L in the same places, so that M agrees with A there (incomplete
+                             Cholesky without fill). Where a pivot falls below 0.001 of A's, the diagonal is raised until
+                             none does, and report.plan tells by how much. Made once per pattern of observed rows:
+                             sum over the entries (i, j) of A of those in row j */
+} pu_precond;
+
 typedef struct {
     pu_int iterations;      /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_ZERO = no step at all;
                                PU_CHOOSE (pu_gradient, CG and PCG): see pu_options.error */
@@ -492,6 +504,8 @@ typedef struct {
                                PU_OUTPUT, PU_MONTE_CARLO, values and moments; the network gradient and gradients of
                                pu_solve would need its derivative (PU_E_UNSUPPORTED), so would a device. pu_op_check
                                takes an operator that has solve but no apply for such an M */
+    pu_precond preconditioner; /* PCG (else refused), without precond and M: one that is made of A; default
+                               PU_PRECOND_DIAGONAL */
     int compare;            /* PCG: solve the mean of the first datum (pu_solve: column 0) once more by CG alone, until its
                                residual is as small: report.steps_with, steps_without tell what the preconditioner
                                brings. Costs those steps, at most 1,000 products of one column */
@@ -1362,8 +1376,8 @@ PU_DEF pu_op pu_op_csr(const pu_csr *a);
 /* diag(d) + U U', d > 0, U: n x r, row-major; params = n + n r, ordered [d | U]. factor: r x r, yours, or NULL.
    pu_low_rank_factor fills it with the lower Cholesky factor of C = I + U' diag(d)^-1 U. It must be made again
    whenever d or U changes; a stale one is refused (PU_E_ARGUMENT, index: the entry of C). Without it there is no
-   logdet or logdet_grad. A draw takes n + r normals: sqrt(d) e1 + U e2. Multiplications: 2 n r for a product, n r^2
-   for the factor and for the gradient of log det, n + r logarithms for log det. */
+   solve, logdet or logdet_grad; with it the operator serves as a preconditioner, too (options.solve.M). A draw takes
+   n + r normals: sqrt(d) e1 + U e2. Multiplications: 2 n r for a product and for a solve, n r^2 for the factor and for the gradient of log det, n + r logarithms for log det. */
 typedef struct {
     pu_int n, r;
     const pu_real *d; /* n */
@@ -1558,9 +1572,9 @@ typedef struct {
     pu_real *theta;        /* pu_op_check: op->params parameters, where the operator reads them (often op->data); they are
                               moved, then put back. NULL: grad is not compared with differences */
     pu_op_role role;       /* pu_op_check: a prior must be symmetric positive definite, a map have apply_t. Default: a
-                              prior where it has sample or logdet, or no apply_t; else a map. One that has solve and no
-                              apply is a preconditioner (options.solve.M) in any case: solve must be symmetric positive
-                              definite, logdet minus its log det */
+                              prior where it has sample or logdet, or no apply_t; else a map. One that has solve,
+                              but no apply, apply_t or grad, is a preconditioner (options.solve.M) in any case: solve must
+                              be symmetric positive definite, logdet minus its log det */
     pu_status (*set)(void *user, const pu_real *theta); /* if theta is not all: what makes the operator that of theta (a
                               factor, pu_ar_set ..). Entries that must be equal: it makes them their mean */
     void *user;
@@ -5640,6 +5654,25 @@ PU__FN pu_status pu__low_rank_sample(PU__SOLVE_ARGS)
     return PU_OK;
 }
 
+/* Y = Op^-1 X = D^-1 X - D^-1 U C^-1 U' D^-1 X (Woodbury). Scratch: U'D^-1 X and the partial sums. */
+PU__FN pu_status pu__low_rank_solve(PU__SOLVE_ARGS)
+{
+    const pu_low_rank *a = pu__low_rank_of(op);
+    pu_int n = a->n, r = a->r;
+    for (pu_int j = 0; j < k; j++)
+        for (pu_int i = 0; i < n; i++)
+            pu__col(Y, j)[i] = pu__col(X, j)[i] / a->d[i];
+    pu__low_rank_project(a, k, Y, work, work + r * k);
+    for (pu_int j = 0; j < k; j++) {
+        pu__lower_solve(r, a->factor, 0, work + j * r);
+        pu__upper_solve(r, a->factor, r - 1, work + j * r);
+    }
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j < k; j++)
+            pu__col(Y, j)[i] -= (pu_real)pu__dot(r, NULL, a->u + i * r, work + j * r) / a->d[i];
+    return PU_OK;
+}
+
 /* log det Op = log det D + log det C (matrix determinant lemma). */
 PU__FN pu_status pu__low_rank_logdet(PU__LOGDET_ARGS)
 {
@@ -5754,6 +5787,7 @@ PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
     op.check = pu__low_rank_check;
     if (!a->factor)
         return op;
+    op.solve = pu__low_rank_solve;
     op.logdet = pu__low_rank_logdet;
     op.logdet_grad = pu__low_rank_logdet_grad;
     op.condition = pu__low_rank_condition;
@@ -10439,6 +10473,358 @@ PU__FN pu_status pu__side_grad(const pu_side *side, const pu_real *sums, pu_real
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>sparse   A = Gamma + Phi'W Phi as a sparse matrix, and preconditioners made of it
+
+   A = E + L + L' is kept as its diagonal E and what is below it, L, row by row.
+     product      Y = E X + L X + L'X, each entry read once for four columns
+     SSOR         M = (E + L) E^-1 (E + L)': symmetric Gauss-Seidel, log det M = sum log E_ii
+     incomplete   the same form with another E and L, in the places of A's, so that M agrees with A there
+   Indices have 32 bits, which is half of what a product reads in double; what needs more is not made a sparse matrix.
+   ------------------------------------------------------------------------------------------------ */
+
+/* A sparse symmetric matrix, and the factors of a preconditioner. */
+typedef struct {
+    pu_int n;
+    pu_int room;         /* entries below the diagonal that there is room for */
+    pu_int *start;       /* n + 1 */
+    int32_t *index;      /* room: columns, ascending within a row */
+    pu_real *value;      /* room */
+    pu_real *diag;       /* n: E */
+    const pu_real *l, *e; /* M = (e + l) e^-1 (e + l)': these of A, or */
+    pu_real *own_l, *own_e;
+    double logdet;       /* of M */
+    double shift;        /* the diagonal was raised by this share for it */
+    /* For making it: the observed entries of Phi by columns, as row and place; a row of A, and which of it is there. */
+    pu_int *first;       /* n + 1 */
+    int32_t *row, *place;
+    double *sum;         /* n */
+    int32_t *mark, *touched; /* n */
+} pu__sparse;
+
+/* Can A be a sparse matrix? */
+PU__FN int pu__sparse_forms(const pu_op *Gamma, const pu_op *Phi)
+{
+    int gamma = Gamma->form == PU_FORM_DIAGONAL || Gamma->form == PU_FORM_SPARSE;
+    return gamma && (Phi->form == PU_FORM_DIAGONAL || Phi->form == PU_FORM_SPARSE);
+}
+
+/* The matrix behind an operator where it is sparse, else NULL; also where its struct is not what it must be, which its
+   check will tell. */
+PU__FN const pu_csr *pu__csr_of(const pu_op *op)
+{
+    const pu_csr *a = op && op->form == PU_FORM_SPARSE ? (const pu_csr *)op->data : NULL;
+    return a && a->start && a->rows == op->rows ? a : NULL;
+}
+
+/* Entries of row m of a matrix whose arrays were not checked yet: 0 .. cols. */
+PU__FN double pu__csr_count(const pu_csr *a, pu_int m)
+{
+    pu_int count = a->start[m + 1] - a->start[m];
+    return (double)(count < 0 ? 0 : pu__min(count, a->cols));
+}
+
+/* Entries that A has below its diagonal at most, given those rows of Phi (NULL: the first `count`), each of which couples all
+   pairs of its entries. Gamma's arrays may be wrong still. In double, since it may be anything. */
+PU__FN double pu__sparse_bound(const pu_op *Gamma, const pu_op *Phi, pu_int count, const pu_int *rows)
+{
+    const pu_csr *g = pu__csr_of(Gamma), *phi = pu__csr_of(Phi);
+    double n = (double)Gamma->rows, all = n * (n - 1) / 2, sum = 0;
+    for (pu_int i = 0; g && i < g->rows; i++)
+        sum += pu__csr_count(g, i);
+    sum = sum / 2 < all ? (sum + 1) / 2 : all; /* both triangles are there */
+    for (pu_int i = 0; phi && i < count; i++) {
+        double c = pu__csr_count(phi, rows ? rows[i] : i);
+        sum += c * (c - 1) / 2;
+    }
+    return sum < all ? sum : all;
+}
+
+/* Lays out (or measures) a matrix of n unknowns; entries: those of Phi that it is made of. */
+PU__FN void pu__sparse_layout(pu__sparse *S, pu__arena *arena, pu_int n, pu_int room, pu_int entries, int factor)
+{
+    memset(S, 0, sizeof *S);
+    S->n = n;
+    S->room = room;
+    S->start = pu__indices(arena, n + 1);
+    S->index = (int32_t *)pu__take(arena, room, 1, sizeof(int32_t));
+    S->value = pu__reals(arena, room, 1);
+    S->diag = pu__reals(arena, n, 1);
+    S->first = pu__indices(arena, n + 1);
+    S->row = (int32_t *)pu__take(arena, entries, 1, sizeof(int32_t));
+    S->place = (int32_t *)pu__take(arena, entries, 1, sizeof(int32_t));
+    S->sum = pu__doubles(arena, n, 1);
+    S->mark = (int32_t *)pu__take(arena, n, 1, sizeof(int32_t));
+    S->touched = (int32_t *)pu__take(arena, n, 1, sizeof(int32_t));
+    if (factor) {
+        S->own_l = pu__reals(arena, room, 1);
+        S->own_e = pu__reals(arena, n, 1);
+    }
+}
+
+/* Sorts n numbers (Shell's method, gaps of 3 h + 1). */
+PU__FN void pu__sort(pu_int n, int32_t *x)
+{
+    pu_int gap = 1;
+    while (gap < n / 3)
+        gap = 3 * gap + 1;
+    for (; gap > 0; gap /= 3)
+        for (pu_int i = gap; i < n; i++) {
+            int32_t one = x[i];
+            pu_int j = i;
+            for (; j >= gap && x[j - gap] > one; j -= gap)
+                x[j] = x[j - gap];
+            x[j] = one;
+        }
+}
+
+/* The entries of these rows of Phi by columns; of a column in the order of the rows. */
+PU__FN void pu__sparse_transpose(pu__sparse *S, const pu_csr *phi, pu_int count, const pu_int *rows)
+{
+    pu_int n = S->n, *first = S->first;
+    memset(first, 0, (size_t)(n + 1) * sizeof *first);
+    for (pu_int i = 0; i < count; i++) {
+        pu_int m = rows ? rows[i] : i;
+        for (pu_int s = phi->start[m]; s < phi->start[m + 1]; s++)
+            first[phi->index[s]]++;
+    }
+    /* ends of the columns' places, which become beginnings while these are filled from the end */
+    for (pu_int i = 0; i < n; i++)
+        first[i + 1] += first[i];
+    for (pu_int i = count - 1; i >= 0; i--) {
+        pu_int m = rows ? rows[i] : i;
+        for (pu_int s = phi->start[m]; s < phi->start[m + 1]; s++) {
+            pu_int at = --first[phi->index[s]];
+            S->row[at] = (int32_t)m;
+            S->place[at] = (int32_t)s;
+        }
+    }
+}
+
+/* sum_j += v for an entry below the diagonal of row i; places that are met for the first time are counted. */
+PU__FN void pu__sparse_meet(pu__sparse *S, pu_int i, pu_int j, double v, pu_int *met)
+{
+    if (S->mark[j] != (int32_t)(i + 1)) {
+        S->mark[j] = (int32_t)(i + 1);
+        S->sum[j] = 0;
+        S->touched[(*met)++] = (int32_t)j;
+    }
+    S->sum[j] += v;
+}
+
+/* Row i of A: sums in double, places in ascending order. Fails where there is no room: Gamma has more below its diagonal
+   than above. */
+PU__FN pu_status pu__sparse_row(pu__sparse *S, pu_int i, const pu_op *Gamma, const pu_csr *phi, const pu_real *w)
+{
+    const pu_csr *g = pu__csr_of(Gamma);
+    pu_int at = S->start[i], met = 0;
+    double diagonal = g ? 0 : (double)pu__diagonal_at(Gamma, i);
+    for (pu_int s = g ? g->start[i] : 0; g && s < g->start[i + 1] && g->index[s] <= i; s++) {
+        if (g->index[s] == i)
+            diagonal += (double)g->value[s];
+        else
+            pu__sparse_meet(S, i, g->index[s], (double)g->value[s], &met);
+    }
+    for (pu_int t = phi ? S->first[i] : 0; phi && t < S->first[i + 1]; t++) {
+        pu_int m = S->row[t], place = S->place[t];
+        double v = (double)w[m] * (double)phi->value[place];
+        diagonal += v * (double)phi->value[place];
+        for (pu_int s = phi->start[m]; s < place; s++)
+            pu__sparse_meet(S, i, phi->index[s], v * (double)phi->value[s], &met);
+    }
+    S->diag[i] = (pu_real)diagonal;
+    S->start[i + 1] = at + met;
+    if (at + met > S->room)
+        return PU_E_NOT_SYMMETRIC;
+    if (8 * met > i) { /* nearly all of them */
+        pu_int to = 0;
+        for (pu_int j = 0; j < i; j++)
+            if (S->mark[j] == (int32_t)(i + 1))
+                S->touched[to++] = (int32_t)j;
+    } else
+        pu__sort(met, S->touched);
+    for (pu_int s = 0; s < met; s++) {
+        S->index[at + s] = S->touched[s];
+        S->value[at + s] = (pu_real)S->sum[S->touched[s]];
+    }
+    return PU_OK;
+}
+
+/* A = Gamma + Phi'W Phi of these rows of Phi, w (M) the diagonal of W. Phi NULL: Gamma alone, of which the lower triangle is
+   read. Their arrays have been checked. */
+PU__FN pu_status pu__sparse_make(pu__sparse *S, const pu_op *Gamma, const pu_op *Phi, const pu_real *w, pu_int count,
+                                 const pu_int *rows)
+{
+    const pu_csr *phi = pu__csr_of(Phi);
+    pu_status status = PU_OK;
+    if (phi)
+        pu__sparse_transpose(S, phi, count, rows);
+    memset(S->mark, 0, (size_t)S->n * sizeof *S->mark);
+    S->start[0] = 0;
+    for (pu_int i = 0; i < S->n && !status; i++)
+        status = pu__sparse_row(S, i, Gamma, phi, w);
+    if (Phi && !phi)
+        (void)pu__diagonal_gram_diag(Phi, w, S->diag, NULL);
+    S->shift = 0;
+    return status;
+}
+
+/* Rows of A times `wide` interleaved columns X: U = E X + L X + L'X. A constant, so that loops over it are unrolled. */
+PU__INLINE void pu__sparse_times(const pu__sparse *S, int wide, const pu_real *X, pu_real *U, int add)
+{
+    for (pu_int i = 0; i < S->n; i++) {
+        const pu_real *x = X + i * wide;
+        pu_real *u = U + i * wide, part[PU__CSR_WIDE];
+        for (int c = 0; c < wide; c++)
+            part[c] = S->diag[i] * x[c];
+        for (pu_int s = S->start[i]; s < S->start[i + 1]; s++) {
+            pu_real a = S->value[s];
+            const pu_real *xj = X + S->index[s] * wide;
+            pu_real *uj = U + S->index[s] * wide;
+            for (int c = 0; c < wide; c++) {
+                part[c] += a * xj[c];
+                uj[c] += a * x[c];
+            }
+        }
+        for (int c = 0; c < wide; c++)
+            u[c] = add ? u[c] + part[c] : part[c];
+    }
+}
+
+/* Y = A X, or Y += A X. work: 2 n reals per column. */
+PU__FN void pu__sparse_apply(const pu__sparse *S, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu_int n = S->n, wide;
+    pu_real *U = work + PU__CSR_WIDE * n;
+    for (pu_int j = 0; j < k; j += wide) {
+        wide = pu__csr_group(k, j);
+        if (wide == 1) {
+            pu__sparse_times(S, 1, pu__col(X, j), pu__col(Y, j), add);
+            continue;
+        }
+        pu__csr_pack(n, wide, pu__from(X, j), work);
+        pu__sparse_times(S, PU__CSR_WIDE, work, U, 0);
+        pu__csr_unpack(n, wide, U, pu__from(Y, j), add);
+    }
+}
+
+/* ---- preconditioners ---- */
+
+/* T := ((e + l) e^-1 (e + l)')^-1 T, `wide` interleaved columns: forward t = (e + l)^-1 x, then e t, then backward. */
+PU__INLINE void pu__split_rows(const pu__sparse *S, int wide, pu_real *T)
+{
+    for (pu_int i = 0; i < S->n; i++) {
+        pu_real *t = T + i * wide;
+        for (pu_int s = S->start[i]; s < S->start[i + 1]; s++)
+            for (int c = 0; c < wide; c++)
+                t[c] -= S->l[s] * T[S->index[s] * wide + c];
+        for (int c = 0; c < wide; c++)
+            t[c] /= S->e[i];
+    }
+    for (pu_int i = 0; i < S->n; i++)
+        for (int c = 0; c < wide; c++)
+            T[i * wide + c] *= S->e[i];
+    for (pu_int i = S->n - 1; i >= 0; i--) {
+        pu_real *t = T + i * wide;
+        for (int c = 0; c < wide; c++)
+            t[c] /= S->e[i];
+        for (pu_int s = S->start[i]; s < S->start[i + 1]; s++)
+            for (int c = 0; c < wide; c++)
+                T[S->index[s] * wide + c] -= S->l[s] * t[c];
+    }
+}
+
+/* Y = M^-1 X */
+PU__FN pu_status pu__split_solve(PU__SOLVE_ARGS)
+{
+    const pu__sparse *S = (const pu__sparse *)op->data;
+    pu_int wide;
+    for (pu_int j = 0; j < k; j += wide) {
+        wide = pu__csr_group(k, j);
+        if (wide == 1) {
+            pu__copy(pu__col(Y, j), pu__col(X, j), S->n);
+            pu__split_rows(S, 1, pu__col(Y, j));
+            continue;
+        }
+        pu__csr_pack(S->n, wide, pu__from(X, j), work);
+        pu__split_rows(S, PU__CSR_WIDE, work);
+        pu__csr_unpack(S->n, wide, work, pu__from(Y, j), 0);
+    }
+    return PU_OK;
+}
+
+/* sum log e_i, which was made with M. */
+PU__FN pu_status pu__split_logdet(PU__LOGDET_ARGS)
+{
+    *value = ((const pu__sparse *)op->data)->logdet;
+    return PU_OK;
+}
+
+/* M as the solver wants it. A symmetric form with a positive e: nobody need test it. */
+PU__FN pu_op pu__op_split(const pu__sparse *S)
+{
+    pu_op op = PU__ZERO;
+    op.rows = op.cols = op.work = S->n;
+    op.trusted = 2;
+    op.data = S;
+    op.solve = pu__split_solve;
+    op.logdet = pu__split_logdet;
+    return op;
+}
+
+/* Pivots of the incomplete factor below this share of the diagonal are taken for a breakdown: M would be positive, but far
+   from A there. */
+#define PU__LEAST_PIVOT 1e-3
+
+/* e and l, in the places of A + shift diag(A), such that (e + l) e^-1 (e + l)' agrees with it there:
+     l_ij = a_ij - sum_k l_ik l_jk / e_k,   e_i = a_ii - sum_j l_ij^2 / e_j.
+   Returns whether all pivots are large enough. */
+PU__FN int pu__incomplete_try(pu__sparse *S, double shift)
+{
+    double *scaled = S->sum; /* l_ik / e_k of the row at hand, zero where there is none */
+    int good = 1;
+    for (pu_int i = 0; i < S->n; i++)
+        scaled[i] = 0;
+    for (pu_int i = 0; i < S->n && good; i++) {
+        double pivot = (double)S->diag[i] * (1 + shift), least = PU__LEAST_PIVOT * pivot;
+        for (pu_int s = S->start[i]; s < S->start[i + 1]; s++) {
+            pu_int j = S->index[s];
+            double l = (double)S->value[s];
+            for (pu_int r = S->start[j]; r < S->start[j + 1]; r++)
+                l -= scaled[S->index[r]] * (double)S->own_l[r];
+            S->own_l[s] = (pu_real)l;
+            scaled[j] = l / (double)S->own_e[j];
+            pivot -= l * scaled[j];
+        }
+        for (pu_int s = S->start[i]; s < S->start[i + 1]; s++)
+            scaled[S->index[s]] = 0;
+        S->own_e[i] = (pu_real)pivot;
+        good = pivot > least;
+    }
+    return good;
+}
+
+/* M of a matrix that was made: SSOR, or an incomplete factor, whose diagonal is raised until it exists. It does at the
+   latest where the diagonal outweighs each row. */
+PU__FN pu_status pu__split_make(pu__sparse *S, int incomplete, pu_int datum, pu_report *report)
+{
+    pu__logs logs = {0, 1};
+    if (pu__check_array(S->n, S->diag, 1, "diag(A)", datum, report))
+        return report->status;
+    S->l = incomplete ? S->own_l : S->value;
+    S->e = incomplete ? S->own_e : S->diag;
+    S->shift = 0;
+    while (incomplete && !pu__incomplete_try(S, S->shift)) {
+        S->shift = S->shift > 0 ? 2 * S->shift : 1e-3;
+        if (S->shift > 1e12)
+            return pu__fail(report, PU_E_NOT_DEFINITE, "A (no incomplete factor: options.solve.preconditioner)", datum, -1);
+    }
+    for (pu_int i = 0; i < S->n; i++)
+        pu__logs_add(&logs, (double)S->e[i]);
+    S->logdet = logs.sum + log(logs.product);
+    return PU_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>solver   GD, SD, CG and PCG are one loop, and have one reverse pass:
 
        r = u - A x;  d = m o r;  rho = r'(m o r)                  m = 1 except in PCG
@@ -10484,7 +10870,8 @@ typedef struct {
     int no_repeat;      /* of unstable reverse passes */
     pu_int check_every; /* steps between looks at a device's scalars */
     int compare;        /* steps without a preconditioner are to be told */
-    const pu_op *M;     /* PCG by an operator; NULL: m is a diagonal */
+    const pu_op *M;     /* PCG by an operator of the caller's; */
+    pu_precond made;    /* or by one made of A; else m is a diagonal */
     int tolerance_mode; /* columns stop at a residual */
     int converge;       /* that is rounding level, which is what the caller asked for */
     double tolerance, absolute2;
@@ -10530,7 +10917,7 @@ PU__FN int pu__has_momentum(pu_solver solver) { return solver == PU_CG || solver
 
 /* What an operator M cannot do, its derivative being unknown. */
 #define PU__M_IS_CONSTANT                                                                                              \
-    "options.solve.M (gradients through the solver need its derivative: PU_OUTPUT, PU_MONTE_CARLO, or precond)"
+    "options.solve.M, preconditioner (gradients through the solver need its derivative: PU_OUTPUT, PU_MONTE_CARLO, or precond)"
 
 /* Sizes and functions of an operator M for systems of size n, before any of them is called. */
 PU__FN pu_status pu__check_precond(const pu_op *M, pu_int n, pu_report *report)
@@ -10578,6 +10965,12 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
         what = "options.solve.M (needs solver = PU_PCG)";
     else if (o->M && o->precond)
         what = "options.solve.M, precond (one of the two)";
+    else if ((unsigned)o->preconditioner > PU_PRECOND_INCOMPLETE)
+        what = "options.solve.preconditioner (one of pu_precond)";
+    else if (o->preconditioner && o->solver != PU_PCG)
+        what = "options.solve.preconditioner (needs solver = PU_PCG)";
+    else if (o->preconditioner && (o->M || o->precond))
+        what = "options.solve.preconditioner (without M and precond)";
     else if (o->compare && o->solver != PU_PCG)
         what = "options.solve.compare (needs solver = PU_PCG)";
     if (what)
@@ -10590,6 +10983,7 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
     plan->no_repeat = o->no_repeat;
     plan->compare = o->compare;
     plan->M = o->M;
+    plan->made = o->preconditioner;
     /* The other two adjoints are CG's. */
     if (!momentum && o->adjoint != PU_ADJOINT_SHORTCUT)
         plan->adjoint = PU_ADJOINT_FULL;
@@ -10659,10 +11053,10 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
         g->back = pu__far_reals(arena, I, kmax);
         g->host_back = pu__reals(arena, I, kmax);
     }
-    g->M = plan->M;
-    if (g->M) {
+    g->M = plan->M; /* one that is made is put there by its maker */
+    if (g->M || plan->made) {
         g->z = pu__cols(arena, n, kmax);
-        g->M_work = pu__reals(arena, g->M->work, kmax);
+        g->M_work = pu__reals(arena, g->M ? g->M->work : n, kmax);
     } else if (plan->solver == PU_PCG) {
         g->m = pu__far_reals(arena, n, data);
         g->minv = pu__far_reals(arena, n, data);
@@ -11720,6 +12114,8 @@ typedef struct {
     pu__run run;
     void *side_memory;
     size_t side_bytes;
+    pu__sparse sparse;          /* A, where a preconditioner is made of it, */
+    pu_op M;                    /* and that */
     pu_block x0;                /* on the device */
     pu_real *sums, *far_sums;   /* what the side's grad adds up: on the host, on the device */
     pu_block near_x, near_rbar; /* results on the host */
@@ -11737,6 +12133,12 @@ PU__FN void pu__solve_layout(void *self, pu__arena *arena)
     arena->B = w->B;
     w->system = pu__operator_system(&w->A);
     pu__run_layout(&w->run, arena, &w->system, w->B, &w->plan, k, 1, w->gradients);
+    if (w->plan.made) {
+        pu__sparse_layout(&w->sparse, arena, n, (pu_int)pu__sparse_bound(&w->resolved, NULL, 0, NULL), 0,
+                          w->plan.made == PU_PRECOND_INCOMPLETE);
+        w->M = pu__op_split(&w->sparse);
+        w->run.M = &w->M;
+    }
     w->A.work = pu__far_reals(arena, op->work, k);
     w->side_memory = pu__take_from(arena, 1, (pu_int)w->side_bytes, 1, 1);
     w->test = pu__reals(arena, n, 4);
@@ -11787,9 +12189,11 @@ PU__FN pu_status pu__solve_make(pu__solve_job *w, const pu_op *A, const pu_solve
     w->resolved = pu__resolve(A);
     w->o = pu__solve_defaults(options);
     w->B = backend ? backend : pu_backend_cpu();
-    if (pu__is_far(w->B) && (w->o->M || w->o->compare))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.M, compare (not on a device: leave out the backend)");
-    if (w->o->M && w->gradients)
+    if (pu__is_far(w->B) && (w->o->M || w->o->preconditioner || w->o->compare))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.M, preconditioner, compare (not on a device: leave out the backend)");
+    if (w->o->preconditioner && !pu__csr_of(&w->resolved))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.preconditioner (needs a pu_csr as A)");
+    if ((w->o->M || w->o->preconditioner) && w->gradients)
         return pu__refuse(report, PU_E_UNSUPPORTED, PU__M_IS_CONSTANT);
     if (pu__check_form_sizes(A, &pu__names_A, report) ||
         pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report) || pu__check_backend(w->B, report))
@@ -11813,6 +12217,14 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
     return pu__measure(&call, pu__solve_layout, &w, bytes);
 }
 
+/* A preconditioner made of A. */
+PU__FN pu_status pu__solve_split(pu__solve_job *w, pu_report *report)
+{
+    if (pu__sparse_make(&w->sparse, &w->resolved, NULL, NULL, 0, NULL))
+        return pu__refuse(report, PU_E_NOT_SYMMETRIC, "A");
+    return pu__split_make(&w->sparse, w->plan.made == PU_PRECOND_INCOMPLETE, -1, report);
+}
+
 /* The tests that need scratch, step size or preconditioner, the solve, and the gradient terms of w/2 x'A x and of what
    comes back through the solver. */
 PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
@@ -11828,8 +12240,8 @@ PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
     pu_status status;
     if (pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report) ||
         (A->trusted < 2 && pu__check_adjoint(A, &pu__names_A, w->test, w->work, report)) ||
-        (g->M && pu__test_precond(g->M, w->test, g->M_work, report)) ||
-        (g->plan.solver == PU_GD && pu__set_step(g, w->o->step, -1, report)))
+        (w->plan.M && pu__test_precond(g->M, w->test, g->M_work, report)) ||
+        (w->plan.made && pu__solve_split(w, report)) || (g->plan.solver == PU_GD && pu__set_step(g, w->o->step, -1, report)))
         return report->status;
     if (own && !A->diag)
         return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.precond)");
@@ -11982,6 +12394,7 @@ PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const p
      band      autoregression, a diagonal          Gamma + diag(shift), one sweep    one sweep with the product
      spectrum  a diagonal, Fourier                 through the transform, one sweep  with the product
      gram      any, a map with a gram product      Gamma X, then Phi'W Phi X         of psi from the gram product
+     sparse    a diagonal or sparse, likewise      A itself was made a sparse matrix the same, after Phi X
 
    What a product leaves behind for the gradient of the same columns (Phi X, Phi'W Phi X or sums) belongs to the posterior and
    is valid until the next product: `left` says what it is.
@@ -12060,6 +12473,7 @@ struct pu__posterior {
     pu_real *scaled;           /* kmax, likewise */
     double *sums;              /* kinds band and spectrum: sums over rows of each column */
     pu_real *A;                /* D x D, room for a formed A */
+    pu__sparse *sparse;        /* A as a sparse matrix, or NULL */
     pu_real *unit;             /* M, where Gamma has diffuse states and Phi no row
                                    */
     pu_real *panel;            /* for products of matrices, where A is formed or an engine is dense or dual */
@@ -12204,6 +12618,15 @@ PU__FN pu_status pu__formed_product(PU__PRODUCT_ARGS)
     pu_op A = pu_op_dense(p->D, p->D, p->A);
     p->left = PU__LEFT_NOTHING;
     return A.apply(&A, k, X, Y, add, NULL);
+}
+
+/* sparse: A is a sparse matrix */
+PU__FN pu_status pu__sparse_product(PU__PRODUCT_ARGS)
+{
+    pu__posterior *p = (pu__posterior *)self;
+    p->left = PU__LEFT_NOTHING;
+    pu__sparse_apply(p->sparse, k, X, Y, add, p->work);
+    return PU_OK;
 }
 
 /* band: (Gamma + diag(shift)) X with the inner products on the way */
@@ -12457,6 +12880,7 @@ static const pu__product_kind pu__kind_formed = {pu__formed_product, NULL};
 static const pu__product_kind pu__kind_band = {pu__band_product, pu__band_fused};
 static const pu__product_kind pu__kind_spectrum = {pu__spectrum_product, pu__spectrum_fused};
 static const pu__product_kind pu__kind_gram = {pu__gram_product, NULL};
+static const pu__product_kind pu__kind_sparse = {pu__sparse_product, NULL};
 
 /* Can Phi work on a part of its rows? */
 PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows; }
@@ -12522,7 +12946,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
         p->scaled = pu__reals(arena, kmax, 1);
         p->sums = pu__doubles(arena, kmax, 2);
     }
-    p->work = pu__far_reals(arena, pu__most(p->Gamma->op.work, p->Phi->op.work), kmax);
+    p->work = pu__far_reals(arena, pu__most(pu__most(p->Gamma->op.work, p->Phi->op.work), p->sparse ? 2 * p->D : 0), kmax);
     p->work_host = far ? pu__reals(arena, pu__most(Gamma->work, Phi->work), 1) : p->work;
     if (form)
         p->A = pu__reals(arena, p->D, p->D);
@@ -14740,6 +15164,8 @@ typedef struct {
     pu_int *member;   /* group: the data at hand */
     pu_int loaded;    /* datum whose observations are in post; -1 none */
     int kept;         /* diag(A) and, where it is formed, A are those of the observed rows in post */
+    pu__sparse sparse; /* A as a sparse matrix, where job->sparse says so, */
+    pu_op M;          /* and the preconditioner made of it */
     /* log det quadrature, for the data of two batches (pu__ring_at): s, the centre of the spectrum; log det M of PCG */
     double *centre, *logdet_M;
 } pu__worker;
@@ -14804,7 +15230,10 @@ typedef struct {
     pu_int most[PU_ENGINES];     /* and the most of a datum */
     pu_int reserved[PU_ENGINES]; /* served, or nonzero: PU_ENGINE_AUTO may have to fall back on it, and has memory for it */
     double ns;                   /* predicted time */
-    int form;                    /* for some data of the iterative engine A is made a matrix */
+    int form;                    /* for some data of the iterative engine A is made a matrix; */
+    int sparse;                  /* a sparse matrix, of its data */
+    double room;                 /* entries below A's diagonal at most, where it can be sparse; else -1 */
+    pu_int entries;              /* of Phi in the rows of the datum that has most */
     /* A pattern's place is that of its hash; one that was seen once gives way. A hint: loading compares rows. */
     pu__pattern patterns[PU__PATTERNS];
     int sharing;                      /* some pattern has several data */
@@ -14874,6 +15303,7 @@ typedef struct {
 
 /* per multiplication of a product with few columns, in ns, and per row of it and column besides; of a product of
    matrices */
+#define PU__NS_ENTRY 0.5 /* per stored entry of a sparse matrix and column */
 #ifdef PU_FLOAT
 #define PU__NS        0.037
 #define PU__NS_ROW    10
@@ -14896,11 +15326,47 @@ PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
     double count = ((job->network ? 2 : 1) * (double)job->asked_steps + 1) * columns;
     double each = count * (PU__NS * (pu__flops(job->Gamma) + 2 * phi) + PU__NS_ROW * m);
     double M = job->plan.M ? count * PU__NS * pu__flops(job->plan.M) : 0;
+    /* A as a sparse matrix, once made, and as much again for a preconditioner made of it */
+    double entries = 2 * job->room + D;
+    if (job->sparse)
+        each = count * (PU__NS_ENTRY * entries * (job->plan.made ? 2 : 1)) + 20 * entries;
     /* the last term: the product with Phi that the gradient then lacks */
     double formed = 0.35 * PU__NS_MATRIX * m * D * D + 4 * D * D + count * (PU__NS * D * D + PU__NS_ROW * D) +
                     columns * PU__NS * phi;
     *form = pu__plain(job->Phi) && job->B->host && !job->network && formed < each;
     return (*form ? formed : each) + M;
+}
+
+/* Can A be a sparse matrix, and is it to be one for the iterative engine? Where a preconditioner is made of it, or where its
+   product takes fewer multiplications than that through Phi: entries of a row of Phi couple with each other, so that long rows
+   fill A. */
+PU__FN pu_status pu__job_sparse(pu__job *job, pu_report *report)
+{
+    const pu_data *data = job->data;
+    const pu_csr *phi = pu__csr_of(job->Phi);
+    double through = pu__flops(job->Gamma) + 2 * pu__flops(job->Phi) + (double)job->M;
+    job->room = -1;
+    if (!pu__sparse_forms(job->Gamma, job->Phi) || job->device || job->D >= INT32_MAX || job->M >= INT32_MAX ||
+        job->Phi->params >= INT32_MAX)
+        return job->plan.made ? pu__refuse(report, PU_E_UNSUPPORTED,
+                                           "options.solve.preconditioner (Gamma a diagonal or pu_csr, Phi a pu_csr or diagonal)")
+                              : PU_OK;
+    for (pu_int n = 0; n < job->N; n++) {
+        double room = pu__sparse_bound(job->Gamma, NULL, 0, NULL), all = (double)job->D * (double)(job->D - 1) / 2;
+        pu_int row = 0, entries = 0;
+        pu_real y;
+        for (pu_int at = 0; phi && (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            double c = pu__csr_count(phi, row);
+            room += c * (c - 1) / 2;
+            entries += (pu_int)c;
+        }
+        job->room = pu__max(job->room, room < all ? room : all);
+        job->entries = pu__most(job->entries, entries);
+    }
+    job->sparse = job->plan.made || (!job->network && (phi || pu__csr_of(job->Gamma)) && 2 * job->room + (double)job->D < through);
+    if (job->room * (double)sizeof(pu_real) >= (double)PTRDIFF_MAX / 8)
+        return pu__refuse(report, PU_E_OVERFLOW, "entries of A");
+    return PU_OK;
 }
 
 /* Predicted nanoseconds for a chain: rotations backward, and forward the factor of the covariance. */
@@ -15169,8 +15635,8 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
    late. */
 PU__FN pu_int pu__ring_at(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
 
-/* What a thread needs. */
-PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job)
+/* What a thread needs; the first of them has what all share. */
+PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job, int first)
 {
     const pu_int *served = job->served;
     pu_int D = job->D;
@@ -15189,6 +15655,8 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     p->kmax = kmax;
     p->wide = batch;
     p->group = job->group;
+    if (job->sparse)
+        p->sparse = &w->sparse;
     pu__posterior_layout(p, arena, job->form);
     p->kmax = job->kmax;
     p->system.n = D;
@@ -15197,6 +15665,13 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
                    job->network && served[PU_ITERATIVE]);
     p->m = w->run.m;
     p->minv = w->run.minv;
+    /* one datum has one A for all threads */
+    if (job->sparse && (job->N > 1 || first))
+        pu__sparse_layout(&w->sparse, arena, D, (pu_int)job->room, job->entries, job->plan.made == PU_PRECOND_INCOMPLETE);
+    w->M = pu__op_split(&w->sparse);
+    w->M.rows = w->M.cols = w->M.work = D;
+    if (job->plan.made)
+        w->run.M = &w->M;
     w->eps = pu__far_cols(arena, pu__most(pu__noise(job->Gamma), job->M), kmax);
     w->bbar = pu__far_reals(arena, D, pu__most(batch, job->group));
     w->diag = pu__reals(arena, D, 1);
@@ -15280,7 +15755,7 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     job->own_doubles = pu__doubles(arena, job->doubles, 1);
     for (int t = 0; t < job->threads; t++) {
         pu__worker measured; /* while there is no memory yet */
-        pu__worker_layout(job->workers ? job->workers + t : &measured, arena, job);
+        pu__worker_layout(job->workers ? job->workers + t : &measured, arena, job, t == 0);
     }
     /* the checks come before any thread works: they borrow */
     job->work = job->workers ? job->workers->post.work_host : NULL;
@@ -15294,7 +15769,7 @@ PU__FN pu_engine pu__engine_asked(const pu_options *o, const pu_gradient_result 
 {
     const pu_solve_options *s = &o->solve;
     int solve = s->iterations || s->solver || s->tolerance != 0 || s->absolute2 != 0 || s->adjoint || s->no_repeat || s->tape_every ||
-                s->precond || s->M || s->compare || s->step || s->check_every;
+                s->precond || s->M || s->preconditioner || s->compare || s->step || s->check_every;
     int probes = o->samples || o->delta || o->x0 || o->groups || o->rao_blackwell;
     int columns = out && (out->x || out->residual || out->alpha || out->beta || out->logdet || out->columns ||
                           out->precond);
@@ -15343,6 +15818,7 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
     const pu_op *G = job->Gamma;
     int iterative = job->served[PU_ITERATIVE] > 0;
     int pcg = job->plan.solver == PU_PCG;
+    int operator_M = job->plan.M || job->plan.made;
     /* Rao-Blackwell needs diag(A), and a way to add a diagonal to Gamma's gradient */
     int blackwell = o->rao_blackwell && iterative && job->out->Gamma;
     int shared_m = pcg && o->solve.precond && o->solve.precond_stride == PU_ZERO;
@@ -15366,11 +15842,11 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
         lacks = "Gamma.diag (options.rao_blackwell)";
     else if (blackwell && !job->Phi->gram_diag)
         lacks = "Phi.gram_diag (options.rao_blackwell)";
-    else if (job->plan.M && iterative && job->network)
+    else if (operator_M && iterative && job->network)
         lacks = PU__M_IS_CONSTANT;
     else if (job->plan.M && iterative && job->out->logdet && !job->plan.M->logdet)
         lacks = "options.solve.M (it has no logdet: leave results.logdet NULL)";
-    else if (pcg && iterative && !job->plan.M && !o->solve.precond && !pu__has_diag(job->model))
+    else if (pcg && iterative && !operator_M && !o->solve.precond && !pu__has_diag(job->model))
         lacks =
             G->diag ? "Phi.gram_diag (or give options.solve.precond)" : "Gamma.diag (or give options.solve.precond)";
     else if (job->out->precond && !(job->network && shared_m))
@@ -15677,8 +16153,8 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
         job->device = 0;
         job->B = pu_backend_cpu();
     }
-    if (job->device && (o->solve.M || o->solve.compare))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.M, compare (not on a device: leave out options.backend)");
+    if (job->device && (o->solve.M || o->solve.preconditioner || o->solve.compare))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.M, preconditioner, compare (not on a device: leave out options.backend)");
     job->exact = exact || job->engine == PU_ENGINE_AUTO;
     job->etas = model->eta_count && out->eta ? job->N : 1;
     if (job->etas > 1 && job->device)
@@ -15762,8 +16238,9 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     int lanczos;
     job->o = options ? options : &zero_options;
     job->out = out ? out : &zero_results;
-    if (pu__job_ask(job, model, data, report) || pu__assign(job, report))
+    if (pu__job_ask(job, model, data, report) || pu__job_sparse(job, report) || pu__assign(job, report))
         return report->status;
+    job->sparse = job->sparse && job->served[PU_ITERATIVE];
     /* whether there must be room for a formed A: decided for the datum with most rows, for each one when it is loaded */
     if (job->served[PU_ITERATIVE]) {
         (void)pu__products_cost(job, job->restricted ? job->most[PU_ITERATIVE] : job->M, &job->form);
@@ -15833,7 +16310,7 @@ PU__FN pu_status pu__load_operator(const pu__job *job, pu__worker *w, pu_int n, 
         if (!w->kept && pu__posterior_diag(p, w->diag))
             return pu__operator_failed(report, p->failed, n);
     }
-    w->logdet_M[at] = job->M_logdet;
+    w->logdet_M[at] = job->plan.made ? w->sparse.logdet : job->M_logdet;
     w->centre[at] = 1;
     if (!job->want_nll || job->o->no_control_variate)
         return PU_OK;
@@ -15889,6 +16366,30 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     return PU_OK;
 }
 
+/* A of the datum whose observations were read last as a sparse matrix, and the preconditioner made of it. */
+PU__FN pu_status pu__load_sparse(const pu__job *job, pu__worker *w, pu_int n, pu_report *report)
+{
+    const pu__posterior *p = &w->post;
+    if (pu__sparse_make(&w->sparse, job->Gamma, job->Phi, p->w_all, p->observed, p->list))
+        return pu__refuse(report, PU_E_NOT_SYMMETRIC, "Gamma");
+    return job->plan.made ? pu__split_make(&w->sparse, job->plan.made == PU_PRECOND_INCOMPLETE, n, report) : PU_OK;
+}
+
+/* One datum has one A, which is made before any lane begins, in the memory of the first worker. */
+PU__FN pu_status pu__share_sparse(pu__job *job, pu_report *report)
+{
+    pu__worker *w = job->workers;
+    double c;
+    if (!job->sparse || job->N > 1)
+        return PU_OK;
+    (void)pu__posterior_load(&w->post, job->data, 0, &c);
+    if (pu__load_sparse(job, w, 0, report))
+        return report->status;
+    for (int t = 1; t < job->threads; t++)
+        w[t].sparse = w->sparse;
+    return PU_OK;
+}
+
 /* Observations of datum n, and what depends on them alone. A datum may be loaded by several lanes, each of which takes
    some of its columns; the one that has column 0 (first = 0) records what there is to record. */
 PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_report *report)
@@ -15919,6 +16420,11 @@ PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int fi
             if (!w->kept && pu__posterior_dense(p, w->run.x, w->run.q, p->A))
                 return PU_E_OPERATOR;
             pu__posterior_set_kind(p, &pu__kind_formed);
+        }
+        if (job->sparse) {
+            if (!w->kept && job->N > 1 && pu__load_sparse(job, w, n, report))
+                return report->status;
+            pu__posterior_set_kind(p, &pu__kind_sparse);
         }
         if (pu__load_diagonal(job, w, n, 0, report))
             return report->status;
@@ -17546,6 +18052,19 @@ PU__FN pu_status pu__check_staged(const pu__job *job, pu_report *report)
     return groups ? pu__check_result(job->se, s->eta, "standard errors", -1, report) : PU_OK;
 }
 
+/* What became of A as a sparse matrix, in words. */
+PU__FN void pu__tell_sparse(const pu__job *job, pu_report *report)
+{
+    pu__text t = pu__text_after(report->plan, sizeof report->plan);
+    double shift = 0;
+    for (int i = 0; i < job->threads; i++)
+        shift = pu__max(shift, job->workers[i].sparse.shift);
+    pu__put_number(&t, "; A as a sparse matrix of ", 2 * job->workers->sparse.start[job->D] + job->D);
+    pu__put(&t, " entries");
+    if (shift > 0)
+        pu__put_number(&t, ", its diagonal raised for the incomplete factor, in thousandths by ", (pu_int)(1000 * shift + 0.5));
+}
+
 /* What the preconditioner has brought, in numbers and in words. */
 PU__FN void pu__tell_steps(const pu__job *job, pu_report *report)
 {
@@ -17601,6 +18120,8 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
         pu__share_out(job);
     if (job->etas > 1)
         pu__zeros(job->eta_grad, job->etas * job->M);
+    if (pu__share_sparse(job, report))
+        return report->status;
     if (job->device && pu__device_open(job, report)) {
         (void)pu__far_status(job->B, report);
         return report->status;
@@ -17653,6 +18174,8 @@ PU__FN pu_status pu__job_run(pu__job *job, pu_report *report)
     for (pu_int i = 0; i < job->N * cols; i++)
         pu__report_column(report, &job->columns[i].record, i / cols, i % cols,
                           job->plan.adjoint != PU_ADJOINT_REORTHOGONAL);
+    if (job->sparse && job->N == 1)
+        pu__tell_sparse(job, report);
     if (job->plan.compare && job->served_by[0] == PU_ITERATIVE)
         pu__tell_steps(job, report);
     if (pu__finish_values(job, report) || (job->any_grad && pu__finish_gradient(job, report)))
@@ -21716,7 +22239,7 @@ typedef struct {
     const char *wrong;
     double value;
 } pu__agreed;
-enum { PU__AGREED_COUNT = 53 };
+enum { PU__AGREED_COUNT = 54 };
 
 /* The priors of a model, with what makes a mean of them: data, how many of their entries are observed. */
 typedef struct {
@@ -22606,7 +23129,8 @@ PU__FN void pu__fit_list_agreed(pu__fit *fit)
         /* Its solver. */
         PU__AGREED_SOLVE(iterations), PU__AGREED_SOLVE(solver), PU__AGREED_SOLVE(tolerance), PU__AGREED_SOLVE(absolute2),
         PU__AGREED_SOLVE(check_every), PU__AGREED_SOLVE(adjoint), PU__AGREED_SOLVE(tape_every),
-        PU__AGREED("fit.gradient.solve.no_repeat", !!solve->no_repeat), PU__AGREED("fit.gradient.solve.M", !!solve->M)};
+        PU__AGREED("fit.gradient.solve.no_repeat", !!solve->no_repeat), PU__AGREED("fit.gradient.solve.M", !!solve->M),
+        PU__AGREED_SOLVE(preconditioner)};
     memcpy(fit->agreed, list, sizeof list);
 }
 
@@ -24556,12 +25080,12 @@ PU__FN pu_op pu__op_inverse(const pu_op *of)
     return op;
 }
 
-/* All functions of an operator, which is called `of`. NULL is refused. One that has solve and no apply is a preconditioner:
-   what is tried is its inverse, and called by the names of its own functions. */
+/* All functions of an operator, which is called `of`. NULL is refused. One that has solve, and neither product nor gradient,
+   is a preconditioner: what is tried is its inverse, and called by the names of its own functions. */
 PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of, pu_op_role role)
 {
     const pu_op none = PU__ZERO;
-    int inverse = given && !given->apply && given->solve;
+    int inverse = given && given->solve && !given->apply && !given->apply_t && !given->grad;
     const pu_op behind = inverse ? pu__op_inverse(given) : none, *op = inverse ? &behind : given ? given : &none;
     const int there[] = {
 #define PU__X(f) op->f != NULL,

@@ -1,5 +1,5 @@
-/* test_precond.c - preconditioners that are operators: options.solve.M and model.M. The oracle is dense algebra in
-   double: A = Gamma + Phi'W Phi of each datum, its Cholesky factor, and the exact engine. */
+/* test_precond.c - preconditioners that are operators, the caller's (options.solve.M, model.M) and those made of A where
+   it is a sparse matrix. The oracle is dense algebra in double: A = Gamma + Phi'W Phi of each datum, its Cholesky factor, and the exact engine. */
 #include "pu_test.h"
 #include "test_common.h"
 
@@ -386,7 +386,7 @@ TEST misuse_is_refused_by_name_and_leaves_outputs_alone(void)
                          {PU_E_ARGUMENT, "options.solve.M"},
                          {PU_E_ARGUMENT, "options.solve.M"},
                          {PU_E_UNSUPPORTED, "options.solve.M"},
-                         {PU_E_UNSUPPORTED, "options.solve.M"},
+                         {PU_E_UNSUPPORTED, "options.solve.M, preconditioner"},
                          {PU_E_NOT_SYMMETRIC, "options.solve.M"},
                          {PU_E_NOT_DEFINITE, "options.solve.M"},
                          {PU_E_OPERATOR, "options.solve.M.solve"},
@@ -621,6 +621,533 @@ TEST the_pilot_goes_through_M(void)
     PASS();
 }
 
+/* ---- A as a sparse matrix, preconditioners made of it --------------------------------------------------------- */
+
+/* A model twice: with Gamma and Phi as sparse matrices, and with the same as dense ones. */
+typedef struct {
+    pu_int D, M, N;
+    pu_csr phi, gamma;
+    double *gamma_factor; /* Cholesky, for draws and log det */
+    pu_real *phi_dense, *gamma_dense, *gamma_dense_factor, *gamma_diagonal;
+    pu_real *psi, *nu, *y;
+    unsigned char *mask;
+    pu_op Gamma, Phi, Gamma_dense, Phi_dense;
+    pu_lgm sparse, dense;
+    pu_data data;
+} field;
+
+static pu_csr csr_of_dense(pu_int rows, pu_int cols, const pu_real *a)
+{
+    pu_int *start = (pu_int *)tc_bytes((size_t)(rows + 1) * sizeof *start), count = 0, i;
+    pu_int *index;
+    pu_real *value;
+    pu_csr csr;
+    for (i = 0; i < rows * cols; i++) {
+        count += a[i] != 0;
+        start[i / cols + 1] = count;
+    }
+    index = (pu_int *)tc_bytes((size_t)count * sizeof *index);
+    value = tc_reals(count);
+    for (count = 0, i = 0; i < rows * cols; i++) {
+        if (a[i] == 0) continue;
+        index[count] = i % cols;
+        value[count++] = a[i];
+    }
+    csr.rows = rows;
+    csr.cols = cols;
+    csr.start = start;
+    csr.index = index;
+    csr.value = value;
+    return csr;
+}
+
+/* A sparse prior as a user writes one: functions of his own, and the form stated. */
+static pu_status prior_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    pu_int i, j, s;
+    (void)work;
+    for (j = 0; j < k; j++)
+        for (i = 0; i < a->rows; i++) {
+            pu_real sum = add ? Y.at[j * Y.ld + i] : 0;
+            for (s = a->start[i]; s < a->start[i + 1]; s++) sum += a->value[s] * X.at[j * X.ld + a->index[s]];
+            Y.at[j * Y.ld + i] = sum;
+        }
+    return PU_OK;
+}
+
+static pu_status prior_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    const double *l = (const double *)op->aux;
+    pu_int i, j, s, n = op->rows;
+    (void)work;
+    for (j = 0; j < k; j++)
+        for (i = 0; i < n; i++) {
+            double sum = 0;
+            for (s = 0; s <= i; s++) sum += l[i * n + s] * (double)E.at[j * E.ld + s];
+            Y.at[j * Y.ld + i] = (pu_real)sum;
+        }
+    return PU_OK;
+}
+
+static pu_status prior_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    (void)work;
+    *value = tc_logdet(op->rows, (const double *)op->aux);
+    return PU_OK;
+}
+
+static pu_status prior_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    pu_int n = op->rows, i, s;
+    double *inverse = tc_doubles(n * n);
+    (void)work;
+    tc_inverse(n, (const double *)op->aux, inverse);
+    for (i = 0; i < n; i++)
+        for (s = a->start[i]; s < a->start[i + 1]; s++) grad[s] += weight * (pu_real)inverse[i * n + a->index[s]];
+    return PU_OK;
+}
+
+static pu_op prior_op(const pu_csr *a, const double *factor)
+{
+    pu_op op;
+    memset(&op, 0, sizeof op);
+    op.rows = op.cols = a->rows;
+    op.params = a->start[a->rows];
+    op.form = PU_FORM_SPARSE;
+    op.data = a;
+    op.aux = factor;
+    op.apply = op.apply_t = prior_apply;
+    op.sample = prior_sample;
+    op.logdet = prior_logdet;
+    op.logdet_grad = prior_logdet_grad;
+    return op;
+}
+
+/* A field on a grid of w x h points: Gamma = kappa + five-point Laplacian (or its diagonal alone), rows of Phi that see one
+   to three points, some of them none, a fifth of the entries missing. */
+static void make_field(field *f, pu_int w, pu_int h, pu_int M, pu_int N, int diagonal, double kappa, double noise)
+{
+    pu_int D = w * h, i, m;
+    memset(f, 0, sizeof *f);
+    f->D = D;
+    f->M = M;
+    f->N = N;
+    f->gamma_dense = tc_reals(D * D);
+    for (i = 0; i < D; i++) {
+        pu_int x = i % w, y = i / w;
+        pu_int beside[4];
+        int b;
+        beside[0] = x > 0 ? i - 1 : -1;
+        beside[1] = x + 1 < w ? i + 1 : -1;
+        beside[2] = y > 0 ? i - w : -1;
+        beside[3] = y + 1 < h ? i + w : -1;
+        f->gamma_dense[i * D + i] = (pu_real)kappa;
+        for (b = 0; b < 4; b++) {
+            if (beside[b] < 0) continue;
+            f->gamma_dense[i * D + i] += 1;
+            if (!diagonal) f->gamma_dense[i * D + beside[b]] = -1;
+        }
+    }
+    f->gamma_diagonal = tc_reals(D);
+    f->gamma_factor = tc_doubles(D * D);
+    for (i = 0; i < D; i++) f->gamma_diagonal[i] = f->gamma_dense[i * D + i];
+    for (i = 0; i < D * D; i++) f->gamma_factor[i] = (double)f->gamma_dense[i];
+    if (!tc_cholesky(D, f->gamma_factor)) exit(2);
+    f->gamma_dense_factor = tc_reals(D * D);
+    if (pu_spd_factor(D, f->gamma_dense, f->gamma_dense_factor, NULL)) exit(2);
+    f->phi_dense = tc_reals(M * D);
+    for (m = 0; m < M; m++) {
+        uint64_t random = tc_hash((uint64_t)m + 77);
+        pu_int count = (pu_int)(random % 4), s;
+        for (s = 0; s < count; s++)
+            f->phi_dense[m * D + (pu_int)(tc_hash(random + (uint64_t)s) % (uint64_t)D)] = PU_R(0.5) + (pu_real)s / 4;
+    }
+    f->phi = csr_of_dense(M, D, f->phi_dense);
+    f->gamma = csr_of_dense(D, D, f->gamma_dense);
+    f->psi = tc_random_positive(5, M);
+    for (m = 0; m < M; m++) f->psi[m] /= (pu_real)noise;
+    f->nu = tc_normal(6, D);
+    f->y = tc_normal(7, N * M);
+    f->mask = (unsigned char *)tc_bytes((size_t)(N * M));
+    for (i = 0; i < N * M; i++) f->mask[i] = tc_hash(1000 + (uint64_t)i) % 5 != 0;
+    f->Phi = pu_op_csr(&f->phi);
+    f->Phi_dense = pu_op_dense(M, D, f->phi_dense);
+    f->Gamma = diagonal ? pu_op_diagonal(D, f->gamma_diagonal) : prior_op(&f->gamma, f->gamma_factor);
+    f->Gamma_dense = pu_op_spd(D, f->gamma_dense, f->gamma_dense_factor);
+    f->sparse.Gamma = &f->Gamma;
+    f->sparse.Phi = &f->Phi;
+    f->dense.Gamma = &f->Gamma_dense;
+    f->dense.Phi = &f->Phi_dense;
+    f->sparse.psi = f->dense.psi = f->psi;
+    f->sparse.nu = f->dense.nu = f->nu;
+    f->data = pu_data_masked(N, M, f->y, f->mask);
+}
+
+/* Probes sqrt(D) L e_k of datum n with A = L L', whose mean of sigma sigma' is Sigma; and log det A. */
+static pu_real *field_probes(const field *f, double *logdet)
+{
+    pu_int D = f->D, n, i, j, m, k;
+    pu_real *delta = tc_reals(f->N * D * D);
+    for (n = 0; n < f->N; n++) {
+        double *a = tc_doubles(D * D);
+        for (i = 0; i < D * D; i++) a[i] = (double)f->gamma_dense[i];
+        for (m = 0; m < f->M; m++) {
+            const pu_real *row = f->phi_dense + m * D;
+            if (!f->mask[n * f->M + m]) continue;
+            for (i = 0; i < D; i++)
+                for (j = 0; j < D && row[i] != 0; j++) a[i * D + j] += (double)f->psi[m] * (double)row[i] * (double)row[j];
+        }
+        if (!tc_cholesky(D, a)) exit(2);
+        logdet[n] = tc_logdet(D, a);
+        for (k = 0; k < D; k++)
+            for (i = 0; i < D; i++)
+                delta[(n * D + k) * D + i] = (pu_real)(i < k ? 0 : sqrt((double)D) * a[i * D + k]);
+    }
+    return delta;
+}
+
+static const pu_precond made[] = {PU_PRECOND_DIAGONAL, PU_PRECOND_SSOR, PU_PRECOND_INCOMPLETE};
+
+/* All kinds, two priors: solutions, log det and gradients against dense algebra. Solves go to rounding level, errors are
+   eps times the condition (below 300) and sums of D terms. The log det of unit probes is a trace, and so exact. */
+TEST preconditioners_made_of_A_leave_results_alone(void)
+{
+    int diagonal, kind, i;
+    for (diagonal = 0; diagonal < 2; diagonal++) {
+        field f;
+        pu_options o;
+        pu_gradient_result want, got;
+        pu_report report;
+        double logdet[3], tolerance = 5000 * PU_TEST_EPS, sum;
+        pu_int j;
+        make_field(&f, 5, 6, 40, 3, diagonal, 0.5, 1);
+        memset(&want, 0, sizeof want);
+        memset(&got, 0, sizeof got);
+        want.nu = tc_reals(f.D), got.nu = tc_reals(f.D);
+        want.psi = tc_reals(f.M), got.psi = tc_reals(f.M);
+        want.Phi = tc_reals(f.M * f.D), got.Phi = tc_reals(f.Phi.params);
+        want.Gamma = tc_reals(f.D * f.D), got.Gamma = tc_reals(f.Gamma.params);
+        got.logdet = tc_reals(3 * f.D);
+        memset(&o, 0, sizeof o);
+        o.kind = PU_EXACT;
+        o.engine = PU_DENSE;
+        ASSERT_EQ(PU_OK, pu_gradient(&f.dense, &f.data, &o, NULL, &want, NULL));
+        for (kind = 0; kind < 3; kind++) {
+            tc_set_case("diagonal %d, kind %d", diagonal, kind);
+            o = pcg_options(NULL, PU_MONTE_CARLO);
+            o.solve.preconditioner = made[kind];
+            o.samples = f.D;
+            o.delta = field_probes(&f, logdet);
+            TC_STATUS(pu_gradient(&f.sparse, &f.data, &o, NULL, &got, &report), PU_OK);
+            TC_ASSERT(report.stops[PU_STOP_STEPS] == 0);
+            PU_CHECK_VECTOR(f.D, got.nu, want.nu, tolerance);
+            PU_CHECK_VECTOR(f.M, got.psi, want.psi, tolerance);
+            for (i = 0; i < f.M; i++)
+                for (j = f.phi.start[i]; j < f.phi.start[i + 1]; j++)
+                    TC_CLOSE(got.Phi[j], want.Phi[i * f.D + f.phi.index[j]], 10 * tolerance);
+            for (i = 0; diagonal && i < f.D; i++) TC_CLOSE(got.Gamma[i], want.Gamma[i * f.D + i], 10 * tolerance);
+            for (i = 0; !diagonal && i < f.D; i++)
+                for (j = f.gamma.start[i]; j < f.gamma.start[i + 1]; j++)
+                    TC_CLOSE(got.Gamma[j], want.Gamma[i * f.D + f.gamma.index[j]], 10 * tolerance);
+            for (i = 0; i < 3; i++) {
+                for (sum = 0, j = 0; j < f.D; j++) sum += (double)got.logdet[i * f.D + j] / (double)f.D;
+                TC_CLOSE(sum, logdet[i], 20 * tolerance * fabs(logdet[i]));
+            }
+        }
+    }
+    PASS();
+}
+
+/* Steps on a field of 24 x 24 with strong coupling, to 1e-6. For the five-point Laplacian symmetric Gauss-Seidel and the
+   incomplete factor lower the condition by a factor: steps fall to less than two thirds, and less than half. A chain is
+   tridiagonal, where nothing is left out of the incomplete factor: M = A, one step (two, where rounding asks for it). */
+TEST better_preconditioners_take_fewer_steps(void)
+{
+    int kind;
+    pu_int steps[3];
+    for (kind = 0; kind < 3; kind++) {
+        field f;
+        pu_options o;
+        pu_report report;
+        double nll;
+        tc_set_case("kind %d", kind);
+        make_field(&f, 24, 24, 100, 1, 0, 0.001, 10);
+        o = pcg_options(NULL, PU_OUTPUT);
+        o.solve.preconditioner = made[kind];
+        o.solve.tolerance = PU_TEST_PICK(1e-6, 1e-3);
+        o.solve.compare = 1;
+        o.samples = 3;
+        TC_STATUS(pu_nll(&f.sparse, &f.data, &o, NULL, &nll, NULL, &report), PU_OK);
+        TC_ASSERT(strstr(report.plan, "A as a sparse matrix"));
+        steps[kind] = report.steps_with;
+        TC_ASSERT(kind == 0 || report.steps_without > steps[kind]);
+        make_field(&f, 60, 1, 0 + 30, 1, 0, 0.001, 10);
+        if (kind == 2) { /* rows that see one point: A stays tridiagonal */
+            pu_int i;
+            pu_real *ones = tc_reals(60);
+            for (i = 0; i < 60; i++) ones[i] = 1 + (pu_real)(i % 3);
+            f.Phi = pu_op_diagonal(60, ones);
+            f.sparse.psi = tc_random_positive(3, 60);
+            f.data = pu_data_full(1, 60, tc_normal(4, 60));
+            TC_STATUS(pu_nll(&f.sparse, &f.data, &o, NULL, &nll, NULL, &report), PU_OK);
+            TC_ASSERT(report.steps_with <= 2);
+        }
+    }
+    ASSERT(3 * steps[1] < 2 * steps[0]);
+    ASSERT(2 * steps[2] < steps[0]);
+    PASS();
+}
+
+/* The likelihood's estimate is within its interval, and its error falls with the preconditioner. */
+TEST the_likelihood_goes_through_made_preconditioners(void)
+{
+    field f;
+    pu_options o;
+    pu_report report;
+    double want, nll, se, before = 0;
+    int kind, seed, covered;
+    make_field(&f, 8, 8, 60, 2, 0, 0.05, 1);
+    memset(&o, 0, sizeof o);
+    o.kind = PU_EXACT;
+    ASSERT_EQ(PU_OK, pu_nll(&f.dense, &f.data, &o, NULL, &want, NULL, NULL));
+    for (kind = 0; kind < 3; kind++) {
+        double variance = 0;
+        tc_set_case("kind %d", kind);
+        covered = 0;
+        for (seed = 0; seed < 40; seed++) {
+            o = pcg_options(NULL, PU_OUTPUT);
+            o.solve.preconditioner = made[kind];
+            o.solve.tolerance = PU_TEST_PICK(1e-8, 1e-4);
+            o.samples = 8;
+            o.seed = (uint64_t)seed;
+            TC_STATUS(pu_nll(&f.sparse, &f.data, &o, NULL, &nll, &se, &report), PU_OK);
+            TC_ASSERT(report.nll_converged);
+            covered += fabs(nll - want) <= report.nll_95;
+            variance += se * se / 40;
+        }
+        TC_ASSERT(covered >= 33); /* of 40 at 95 %: 32 or fewer have a probability of 1e-3 */
+        TC_ASSERT(kind == 0 || variance < before);
+        before = variance;
+    }
+    PASS();
+}
+
+/* Kershaw's matrix is positive definite (its smallest eigenvalue is 3 - 8^1/2 = 0.17), but its incomplete factor has a
+   negative pivot: the diagonal is raised, the solve goes on, and the plan tells. */
+TEST an_incomplete_factor_that_breaks_down_is_shifted(void)
+{
+    static const double kershaw[16] = {3, -2, 0, 2, -2, 3, -2, 0, 0, -2, 3, -2, 2, 0, -2, 3};
+    pu_real *a = tc_reals(16), *u = tc_normal(1, 8), *x = tc_reals(8), psi[4] = {1, 1, 1, 1};
+    double *l = tc_doubles(16), want[8];
+    pu_csr csr;
+    pu_op A, Gamma, Phi;
+    pu_solve_options o;
+    pu_report report;
+    pu_lgm lgm;
+    pu_data data;
+    pu_options all;
+    pu_real zeros[16] = {0};
+    double nll;
+    int i;
+    for (i = 0; i < 16; i++) a[i] = (pu_real)kershaw[i], l[i] = kershaw[i];
+    ASSERT(tc_cholesky(4, l));
+    csr = csr_of_dense(4, 4, a);
+    A = pu_op_csr(&csr);
+    memset(&o, 0, sizeof o);
+    o.solver = PU_PCG;
+    o.preconditioner = PU_PRECOND_INCOMPLETE;
+    o.tolerance = PU_TEST_PICK(1e-12, 1e-5);
+    ASSERT_EQ(PU_OK, tc_pu_solve(&A, 2, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, &report));
+    for (i = 0; i < 8; i++) want[i] = (double)u[i];
+    tc_solve(4, l, want);
+    tc_solve(4, l, want + 4);
+    for (i = 0; i < 8; i++) PU_CHECK_CLOSE(x[i], want[i], 100 * o.tolerance);
+    /* as the A of a datum of which nothing is observed */
+    Gamma = prior_op(&csr, l);
+    csr_of_dense(4, 4, a);
+    {
+        pu_csr none = csr_of_dense(4, 4, zeros);
+        Phi = pu_op_csr(&none);
+        memset(&lgm, 0, sizeof lgm);
+        lgm.Gamma = &Gamma;
+        lgm.Phi = &Phi;
+        lgm.psi = psi;
+        data = pu_data_full(1, 4, u);
+        all = pcg_options(NULL, PU_OUTPUT);
+        all.solve = o;
+        all.samples = 4;
+        ASSERT_EQ(PU_OK, pu_nll(&lgm, &data, &all, NULL, &nll, NULL, &report));
+        ASSERT(strstr(report.plan, "raised"));
+    }
+    PASS();
+}
+
+TEST misuse_of_made_preconditioners_is_refused(void)
+{
+    int bad;
+    for (bad = 0; bad < 9; bad++) {
+        static const pu_status want[9] = {PU_E_UNSUPPORTED, PU_E_UNSUPPORTED, PU_E_ARGUMENT, PU_E_ARGUMENT, PU_E_ARGUMENT,
+                                          PU_E_ARGUMENT,    PU_E_NOT_SYMMETRIC, PU_E_SIZE,   PU_E_NOT_POSITIVE};
+        field f;
+        pu_options o;
+        pu_report report;
+        tc_outputs out;
+        pu_real *lower;
+        int i;
+        tc_set_case("case %d", bad);
+        make_field(&f, 4, 3, 20, 2, 0, 0.5, 1);
+        o = pcg_options(NULL, PU_OUTPUT);
+        o.samples = 3;
+        o.solve.iterations = 5;
+        o.solve.preconditioner = PU_PRECOND_SSOR;
+        switch (bad) {
+        case 0: f.sparse.Phi = &f.Phi_dense; break;
+        case 1: o.kind = PU_NETWORK; break;
+        case 2: o.solve.solver = PU_CG; break;
+        case 3: o.solve.preconditioner = (pu_precond)3; break;
+        case 4: o.solve.precond = tc_random_positive(1, 24); break;
+        case 5: o.solve.M = &f.Gamma_dense; break;
+        case 6: /* a lower triangle that calls itself symmetric */
+            lower = tc_reals(144);
+            memcpy(lower, f.gamma_dense, 144 * sizeof *lower);
+            for (i = 0; i < 144; i++)
+                if (i % 12 > i / 12) lower[i] = 0;
+            lower[11 * 12] = lower[11 * 12 + 1] = lower[10 * 12] = lower[9 * 12] = lower[8 * 12] = 1;
+            f.gamma = csr_of_dense(12, 12, lower);
+            f.Gamma = prior_op(&f.gamma, f.gamma_factor);
+            f.Gamma.trusted = 2;
+            f.phi = csr_of_dense(20, 12, tc_reals(240));
+            f.Phi = pu_op_csr(&f.phi);
+            break;
+        case 7: ((pu_int *)(uintptr_t)f.phi.start)[3] = -5; break;
+        default: /* nothing on the diagonal, where nothing is observed either */
+            f.gamma_dense[0] = 0;
+            f.gamma = csr_of_dense(12, 12, f.gamma_dense);
+            f.Gamma = prior_op(&f.gamma, f.gamma_factor);
+            f.Gamma.trusted = 2;
+        }
+        out = tc_make_outputs(&f.sparse, 2, 3, 5);
+        TC_STATUS(pu_gradient(&f.sparse, &f.data, &o, NULL, &out.out, &report), want[bad]);
+        TC_ASSERT(tc_outputs_untouched(&out));
+    }
+    PASS();
+}
+
+/* One datum, whose A all threads share, and several. */
+TEST sparse_results_do_not_depend_on_threads(void)
+{
+    pu_int N;
+    for (N = 1; N <= 5; N += 4) {
+        field f;
+        pu_options o;
+        pu_workspace ws;
+        pu_report report;
+        tc_outputs one, other;
+        size_t bytes;
+        tc_set_case("N %d", (int)N);
+        make_field(&f, 7, 5, 50, N, 0, 0.2, 1);
+        o = pcg_options(NULL, PU_OUTPUT);
+        o.solve.preconditioner = PU_PRECOND_INCOMPLETE;
+        o.solve.iterations = 8;
+        o.samples = 9;
+        o.threads = 1;
+        one = tc_make_outputs(&f.sparse, N, 9, 8);
+        other = tc_make_outputs(&f.sparse, N, 9, 8);
+        TC_STATUS(pu_gradient(&f.sparse, &f.data, &o, NULL, &one.out, &report), PU_OK);
+        TC_ASSERT(tc_gaps_untouched(&one));
+        o.threads = 4;
+        TC_STATUS(pu_gradient_bytes(&f.sparse, &f.data, &o, &other.out, &bytes, NULL), PU_OK);
+        memset(&ws, 0, sizeof ws);
+        pu_workspace_block(&ws, tc_bytes(bytes), bytes);
+        TC_STATUS(pu_gradient(&f.sparse, &f.data, &o, &ws, &other.out, &report), PU_OK);
+        TC_ASSERT(report.bytes == bytes && report.threads > 1);
+        TC_ASSERT(memcmp(one.bytes, other.bytes, one.size) == 0);
+    }
+    PASS();
+}
+
+/* One unknown; nothing observed; rows without entries. */
+TEST the_smallest_sparse_systems(void)
+{
+    pu_real alpha[1] = {2}, phi[2] = {3, 0}, psi[2] = {1, 1}, y[4] = {PU_R(NAN), PU_R(NAN), 1, 5}, mean[2], variance[2];
+    pu_csr csr = csr_of_dense(2, 1, phi);
+    pu_op Gamma = pu_op_diagonal(1, alpha), Phi = pu_op_csr(&csr);
+    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, psi, 0};
+    pu_data data = pu_data_nan(2, 2, y);
+    pu_posterior_result out;
+    int kind;
+    for (kind = 0; kind < 3; kind++) {
+        pu_options o = pcg_options(NULL, PU_OUTPUT);
+        o.solve.preconditioner = made[kind];
+        memset(&out, 0, sizeof out);
+        out.mean = mean;
+        out.variance = variance;
+        ASSERT_EQ(PU_OK, pu_posterior(&lgm, &data, &o, NULL, &out, NULL));
+        PU_CHECK_CLOSE(mean[0], 0, 0);
+        PU_CHECK_REL(mean[1], 3.0 / 11, 10 * PU_TEST_EPS);
+        PU_CHECK_REL(variance[0], 0.5, 10 * PU_TEST_EPS);
+        PU_CHECK_REL(variance[1], 1.0 / 11, 10 * PU_TEST_EPS);
+    }
+    PASS();
+}
+
+/* ---- low rank plus diagonal ---------------------------------------------------------------------------------- */
+
+/* Factor analysis with two strong factors among 40: A = I + Phi'psi Phi of a few rows is near diag + U U', U the two strong
+   rows' directions. As M that takes the outliers out of the spectrum: with 2 outliers CG needs about two steps more for each,
+   and steps of M^-1 A are those of the bulk. Here A = M to rounding when U has all rows. */
+TEST low_rank_plus_diagonal_is_a_preconditioner(void)
+{
+    enum { D = 40, M = 6 };
+    pu_real *phi = tc_normal(61, M * D), *psi = tc_random_positive(62, M), *y = tc_normal(63, M), *d = tc_reals(D);
+    pu_real *u = tc_reals(D * M), *factor = tc_reals(M * M);
+    pu_op Gamma, Phi = pu_op_dense(M, D, phi), op;
+    pu_low_rank low = {D, M, NULL, NULL, NULL};
+    pu_lgm lgm;
+    pu_data data = pu_data_full(1, M, y);
+    pu_options o, exact;
+    pu_report report;
+    double nll, want;
+    pu_int i, j;
+    for (i = 0; i < M; i++) psi[i] *= 100;
+    for (i = 0; i < D; i++) {
+        d[i] = 1 + (pu_real)(i % 5);
+        for (j = 0; j < M; j++) u[i * M + j] = phi[j * D + i] * (pu_real)sqrt((double)psi[j]);
+    }
+    Gamma = pu_op_diagonal(D, d);
+    low.d = d;
+    low.u = u;
+    low.factor = factor;
+    ASSERT_EQ(PU_OK, pu_low_rank_factor(&low, NULL));
+    op = pu_op_low_rank(&low);
+    memset(&lgm, 0, sizeof lgm);
+    lgm.Gamma = &Gamma;
+    lgm.Phi = &Phi;
+    lgm.psi = psi;
+    o = pcg_options(&op, PU_OUTPUT);
+    o.samples = 3;
+    o.solve.tolerance = PU_TEST_PICK(1e-9, 1e-3);
+    o.solve.compare = 1;
+    ASSERT_EQ(PU_OK, pu_nll(&lgm, &data, &o, NULL, &nll, NULL, &report));
+    ASSERT(report.steps_with <= 2 && report.steps_without >= M);
+    memset(&exact, 0, sizeof exact);
+    exact.kind = PU_EXACT;
+    exact.engine = PU_DENSE;
+    ASSERT_EQ(PU_OK, pu_nll(&lgm, &data, &exact, NULL, &want, NULL, NULL));
+    /* condition of C, 1e4, times eps */
+    PU_CHECK_REL(nll, want, 1e5 * PU_TEST_EPS);
+    /* as a prior it now serves the dual engine: the same likelihood as dense */
+    lgm.Gamma = &op;
+    exact.engine = PU_DUAL;
+    ASSERT_EQ(PU_OK, pu_nll(&lgm, &data, &exact, NULL, &nll, NULL, &report));
+    exact.engine = PU_DENSE;
+    ASSERT_EQ(PU_OK, pu_nll(&lgm, &data, &exact, NULL, &want, NULL, NULL));
+    PU_CHECK_REL(nll, want, 1e5 * PU_TEST_EPS);
+    PASS();
+}
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -641,5 +1168,13 @@ int main(int argc, char **argv)
     RUN_TEST(op_check_tries_an_operator_that_only_solves);
     RUN_TEST(a_model_brings_its_own_M);
     RUN_TEST(the_pilot_goes_through_M);
+    RUN_TEST(preconditioners_made_of_A_leave_results_alone);
+    RUN_TEST(better_preconditioners_take_fewer_steps);
+    RUN_TEST(the_likelihood_goes_through_made_preconditioners);
+    RUN_TEST(an_incomplete_factor_that_breaks_down_is_shifted);
+    RUN_TEST(misuse_of_made_preconditioners_is_refused);
+    RUN_TEST(sparse_results_do_not_depend_on_threads);
+    RUN_TEST(the_smallest_sparse_systems);
+    RUN_TEST(low_rank_plus_diagonal_is_a_preconditioner);
     PU_TEST_MAIN_END();
 }

@@ -48,7 +48,7 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>load >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
+    >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>cholmod >>engines >>plan >>load >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
     >>structural >>around >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
@@ -63,7 +63,7 @@ SWITCHES (define before the include; every unit of a program must agree, except 
                          links. gcc and clang set it by themselves unless asked for strict C (-std=c99)
     PU_NO_OPENMP         ignore OpenMP even when the compiler has it switched on
     PU_ASSERT(x)         internal consistency checks.  Default: nothing
-    The next two concern the unit with PU_IMPLEMENTATION alone; results agree with the built-in code to
+    The next five concern the unit with PU_IMPLEMENTATION alone; results agree with the built-in code to
     rounding, not bit by bit. They are off by default because the built-in code is as fast for many sizes:
     docs/design.md has the figures.
     PU_USE_FFTW          transforms by FFTW 3 (link -lfftw3, or -lfftw3f with PU_FLOAT). Give plans back with
@@ -75,6 +75,10 @@ SWITCHES (define before the include; every unit of a program must agree, except 
                          already, and its own may change the rounding from run to run. The bits of a column
                          then depend on options.columns
     PU_CBLAS_HEADER      where gemm is declared.  Default: <cblas.h>
+    PU_USE_CHOLMOD       the engine PU_CHOLMOD: exact, for a sparse A of any pattern (SuiteSparse; link -lcholmod). Its factor is in
+                         memory of its own, by malloc, which no size query tells and no workspace holds; it is given back
+                         before the call returns. Nothing is printed. Keep its BLAS to one thread, as above
+    PU_CHOLMOD_HEADER    where it is declared.  Default: <suitesparse/cholmod.h>
     PU_CUDA              pu_cuda.cuh is included, too: the same calls on a GPU. Implementation in a .cu file only
 
 MEMORY
@@ -446,7 +450,9 @@ typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
     X(PU_KALMAN, 5, "kalman")            /* square-root smoother: T S^3, several times banded, but the most exact where a \
                                             start is wide; Gamma a pu_op_ssm or pu_op_ar (order <= PU_SSM_MAX), each row \
                                             of Phi within one time step; PU_EXACT only */ \
-    X(PU_ENGINE_AUTO, 6, "auto")         /* per datum the cheapest of those that apply; see report.plan */
+    X(PU_CHOLMOD, 6, "cholmod")          /* sparse Cholesky, fill-reducing order, selected inverse: Gamma a diagonal or a \
+                                            pu_csr, Phi a pu_csr or a diagonal; compiled with PU_USE_CHOLMOD */ \
+    X(PU_ENGINE_AUTO, 7, "auto")         /* per datum the cheapest of those that apply; see report.plan */
 typedef enum {
 #define PU_X(name, value, text) name = value,
     PU_ENGINE_LIST(PU_X)
@@ -1836,6 +1842,12 @@ struct pu_backend {
 #endif
 #if defined(PU_USE_FFTW) || defined(PU_USE_CBLAS)
 #include <limits.h>
+#endif
+#ifdef PU_USE_CHOLMOD
+#ifndef PU_CHOLMOD_HEADER
+#define PU_CHOLMOD_HEADER <suitesparse/cholmod.h>
+#endif
+#include PU_CHOLMOD_HEADER
 #endif
 #ifdef PU_USE_FFTW
 #include <fftw3.h>
@@ -10490,6 +10502,7 @@ typedef struct {
     int32_t *index;      /* room: columns, ascending within a row */
     pu_real *value;      /* room */
     pu_real *diag;       /* n: E */
+    double *wide, *wide_diag; /* the same as they were summed up, for an engine in double; else NULL */
     const pu_real *l, *e; /* M = (e + l) e^-1 (e + l)': these of A, or */
     pu_real *own_l, *own_e;
     double logdet;       /* of M */
@@ -10539,26 +10552,40 @@ PU__FN double pu__sparse_bound(const pu_op *Gamma, const pu_op *Phi, pu_int coun
     return sum < all ? sum : all;
 }
 
+/* What a sparse matrix is for: products and SSOR; an incomplete factor; an engine in double. */
+enum { PU__SPARSE_REAL = 1, PU__SPARSE_FACTOR = 2, PU__SPARSE_WIDE = 4 };
+
 /* Lays out (or measures) a matrix of n unknowns; entries: those of Phi that it is made of. */
-PU__FN void pu__sparse_layout(pu__sparse *S, pu__arena *arena, pu_int n, pu_int room, pu_int entries, int factor)
+PU__FN void pu__sparse_layout(pu__sparse *S, pu__arena *arena, pu_int n, pu_int room, pu_int entries, int use)
 {
     memset(S, 0, sizeof *S);
     S->n = n;
     S->room = room;
     S->start = pu__indices(arena, n + 1);
     S->index = (int32_t *)pu__take(arena, room, 1, sizeof(int32_t));
-    S->value = pu__reals(arena, room, 1);
     S->diag = pu__reals(arena, n, 1);
+    if (use & PU__SPARSE_REAL)
+        S->value = pu__reals(arena, room, 1);
+    if (use & PU__SPARSE_WIDE) {
+        S->wide = pu__doubles(arena, room, 1);
+        S->wide_diag = pu__doubles(arena, n, 1);
+    }
     S->first = pu__indices(arena, n + 1);
     S->row = (int32_t *)pu__take(arena, entries, 1, sizeof(int32_t));
     S->place = (int32_t *)pu__take(arena, entries, 1, sizeof(int32_t));
     S->sum = pu__doubles(arena, n, 1);
     S->mark = (int32_t *)pu__take(arena, n, 1, sizeof(int32_t));
     S->touched = (int32_t *)pu__take(arena, n, 1, sizeof(int32_t));
-    if (factor) {
+    if (use & PU__SPARSE_FACTOR) {
         S->own_l = pu__reals(arena, room, 1);
         S->own_e = pu__reals(arena, n, 1);
     }
+}
+
+/* What a preconditioner needs of it. */
+PU__FN int pu__sparse_use(pu_precond made)
+{
+    return PU__SPARSE_REAL | (made == PU_PRECOND_INCOMPLETE ? PU__SPARSE_FACTOR : 0);
 }
 
 /* Sorts n numbers (Shell's method, gaps of 3 h + 1). */
@@ -10644,8 +10671,13 @@ PU__FN pu_status pu__sparse_row(pu__sparse *S, pu_int i, const pu_op *Gamma, con
         pu__sort(met, S->touched);
     for (pu_int s = 0; s < met; s++) {
         S->index[at + s] = S->touched[s];
-        S->value[at + s] = (pu_real)S->sum[S->touched[s]];
+        if (S->value)
+            S->value[at + s] = (pu_real)S->sum[S->touched[s]];
+        if (S->wide)
+            S->wide[at + s] = S->sum[S->touched[s]];
     }
+    if (S->wide)
+        S->wide_diag[i] = diagonal;
     return PU_OK;
 }
 
@@ -10664,6 +10696,10 @@ PU__FN pu_status pu__sparse_make(pu__sparse *S, const pu_op *Gamma, const pu_op 
         status = pu__sparse_row(S, i, Gamma, phi, w);
     if (Phi && !phi)
         (void)pu__diagonal_gram_diag(Phi, w, S->diag, NULL);
+    for (pu_int i = 0; Phi && !phi && S->wide && i < S->n; i++) {
+        double a = (double)pu__diagonal_at(Phi, i);
+        S->wide_diag[i] += (double)w[i] * a * a;
+    }
     S->shift = 0;
     return status;
 }
@@ -12135,7 +12171,7 @@ PU__FN void pu__solve_layout(void *self, pu__arena *arena)
     pu__run_layout(&w->run, arena, &w->system, w->B, &w->plan, k, 1, w->gradients);
     if (w->plan.made) {
         pu__sparse_layout(&w->sparse, arena, n, (pu_int)pu__sparse_bound(&w->resolved, NULL, 0, NULL), 0,
-                          w->plan.made == PU_PRECOND_INCOMPLETE);
+                          pu__sparse_use(w->plan.made));
         w->M = pu__op_split(&w->sparse);
         w->run.M = &w->M;
     }
@@ -13402,6 +13438,8 @@ typedef struct {
     double row_terms, row_sum; /* largest phi_m's: sum of the sizes of its terms, and itself */
 } pu__chain_work;
 
+typedef struct pu__cholmod pu__cholmod;
+
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
 typedef struct {
     pu__posterior *post;
@@ -13431,6 +13469,9 @@ typedef struct {
     pu__markov *markov;
     double *kalman;  /* Kalman, per step: see pu__kalman_prepare */
     double *squares; /* Kalman: six S x S matrices */
+    pu__sparse *sparse;   /* CHOLMOD: A, */
+    pu__cholmod *cholmod; /* and its factor */
+    int all_rows;         /* with the places of all rows of Phi */
     pu__chain_work chain;
 } pu__direct;
 
@@ -14973,6 +15014,325 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>cholmod   the engine for a sparse A, by SuiteSparse's CHOLMOD
+
+   P A P' = L L' with an order P that keeps L sparse (AMD: no randomness), in double in every build. Sigma in the places of L by
+   Takahashi's recursion, which is all that gradients need: from the last column of L diag(d) L' (unit diagonal) to the first,
+     Sigma_ij = -sum_k Sigma_ik L_kj,   Sigma_jj = 1/d_j - sum_k Sigma_jk L_kj,   i, k in the places of column j below j.
+   Pairs of these places are places of L in turn. CHOLMOD's memory is its own malloc, and given back before a call ends; it
+   prints nothing and has no handler.
+   ------------------------------------------------------------------------------------------------ */
+
+#ifdef PU_USE_CHOLMOD
+/* What CHOLMOD holds for a datum. */
+struct pu__cholmod {
+    cholmod_common common;
+    int open;                      /* common has been started */
+    cholmod_sparse *A;
+    cholmod_factor *L;
+    cholmod_dense *X, *Y, *E;      /* of solves */
+    double *Z;                     /* Sigma in the places of L, or NULL */
+    SuiteSparse_long *where, *mark; /* D: place of an unknown in the order; scratch, zero */
+    size_t entries;                /* of Z */
+};
+
+/* Gives everything back. */
+PU__FN void pu__cholmod_close(pu__cholmod *c)
+{
+    cholmod_common *common;
+    size_t n;
+    if (!c || !c->open)
+        return;
+    common = &c->common;
+    n = c->A ? c->A->ncol : 0;
+    if (c->Z)
+        (void)cholmod_l_free(c->entries, sizeof(double), c->Z, common);
+    if (c->where)
+        (void)cholmod_l_free(2 * n, sizeof(SuiteSparse_long), c->where, common);
+    (void)cholmod_l_free_dense(&c->X, common);
+    (void)cholmod_l_free_dense(&c->Y, common);
+    (void)cholmod_l_free_dense(&c->E, common);
+    (void)cholmod_l_free_factor(&c->L, common);
+    (void)cholmod_l_free_sparse(&c->A, common);
+    (void)cholmod_l_finish(common);
+    memset(c, 0, sizeof *c);
+}
+
+/* A's upper triangle by columns, which is the lower one by rows, with the diagonal last in each; then its order and what L
+   will be like. Returns whether that worked. */
+PU__FN int pu__cholmod_open(pu__cholmod *c, const pu__sparse *S)
+{
+    cholmod_common *common = &c->common;
+    pu_int n = S->n;
+    memset(c, 0, sizeof *c);
+    (void)cholmod_l_start(common);
+    c->open = 1;
+    common->print = 0;
+    common->error_handler = NULL;
+    common->try_catch = 1;
+    common->nmethods = 1;
+    common->method[0].ordering = CHOLMOD_AMD;
+    common->quick_return_if_not_posdef = 1;
+    c->A = cholmod_l_allocate_sparse((size_t)n, (size_t)n, (size_t)(S->start[n] + n), 1, 1, 1, CHOLMOD_REAL, common);
+    if (!c->A)
+        return 0;
+    SuiteSparse_long *start = (SuiteSparse_long *)c->A->p, *index = (SuiteSparse_long *)c->A->i, at = 0;
+    double *value = (double *)c->A->x;
+    for (pu_int i = 0; i < n; i++) {
+        start[i] = at;
+        for (pu_int s = S->start[i]; s < S->start[i + 1]; s++) {
+            index[at] = S->index[s];
+            value[at++] = S->wide[s];
+        }
+        index[at] = i;
+        value[at++] = S->wide_diag[i];
+    }
+    start[n] = at;
+    c->L = cholmod_l_analyze(c->A, common);
+    return c->L && common->status >= CHOLMOD_OK;
+}
+
+/* Pivot j of the factor, in its order: d_j, or L_jj^2. `super` is the supernode that j is in, or before it. */
+PU__FN double pu__cholmod_pivot(const cholmod_factor *L, SuiteSparse_long j, SuiteSparse_long *super)
+{
+    const double *x = (const double *)L->x;
+    double one;
+    if (!L->is_super) {
+        one = x[((const SuiteSparse_long *)L->p)[j]];
+        return L->is_ll ? one * one : one;
+    }
+    const SuiteSparse_long *first = (const SuiteSparse_long *)L->super, *px = (const SuiteSparse_long *)L->px,
+                           *pi = (const SuiteSparse_long *)L->pi;
+    while (j >= first[*super + 1])
+        ++*super;
+    one = x[px[*super] + (j - first[*super]) * (pi[*super + 1] - pi[*super] + 1)];
+    return one * one;
+}
+
+/* Says why CHOLMOD has failed. */
+PU__FN pu_status pu__cholmod_failed(const pu__cholmod *c, pu_int n, pu_report *report)
+{
+    if (c->common.status == CHOLMOD_TOO_LARGE)
+        return pu__fail(report, PU_E_OVERFLOW, "A (CHOLMOD: its factor)", n, -1);
+    return pu__fail(report, PU_E_MEMORY, "CHOLMOD (its own memory, beyond the workspace)", n, -1);
+}
+
+/* A as a sparse matrix, its factor, log det A. With variances of all rows of Phi wanted, places of all rows are in A, zero
+   where they are not observed. */
+PU__FN pu_status pu__cholmod_prepare(PU__PREPARE_ARGS)
+{
+    const pu__posterior *p = e->post;
+    pu__cholmod *c = e->cholmod;
+    pu__sparse *S = e->sparse;
+    pu_int D = p->D;
+    SuiteSparse_long super = 0;
+    double kappa = 1, *wide = S->wide;
+    pu__logs logs = {0, 1};
+    pu__cholmod_close(c);
+    if (pu__sparse_make(S, p->model->Gamma, p->model->Phi, p->w_all, e->all_rows ? p->M : p->observed,
+                        e->all_rows ? NULL : p->list))
+        return pu__fail(report, PU_E_NOT_SYMMETRIC, "Gamma", n, -1);
+    for (pu_int i = 0; i < S->start[D]; i++)
+        if (!pu__finite_double(wide[i]))
+            return pu__fail(report, PU_NONFINITE, "A", n, -1);
+    for (pu_int i = 0; i < D; i++) {
+        e->diag[i] = (pu_real)S->wide_diag[i];
+        if (!pu__finite_double(S->wide_diag[i]))
+            return pu__fail(report, PU_NONFINITE, "A", n, i * D + i);
+    }
+    if (!pu__cholmod_open(c, S) || !cholmod_l_factorize(c->A, c->L, &c->common) || c->common.status < CHOLMOD_OK)
+        return pu__cholmod_failed(c, n, report);
+    const SuiteSparse_long *order = (const SuiteSparse_long *)c->L->Perm;
+    for (pu_int j = 0; j < D; j++) {
+        /* L L' ends at `minor`; L diag(d) L' does not mind a negative d */
+        double pivot = (size_t)j < c->L->minor ? pu__cholmod_pivot(c->L, j, &super) : 0;
+        pu_int bad = (pu_int)order[j];
+        if (!(pivot > 0))
+            return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
+        pu__logs_add(&logs, pivot);
+        kappa = pu__max(kappa, S->wide_diag[order[j]] / pivot);
+    }
+    e->kappa = kappa;
+    e->eps = DBL_EPSILON;
+    e->lost = 1;
+    e->logdet = logs.sum + log(logs.product);
+    return PU_OK;
+}
+
+/* x = A^-1 u, all columns at once. */
+PU__FN pu_status pu__cholmod_solve(PU__COLUMNS_ARGS)
+{
+    pu__cholmod *c = e->cholmod;
+    pu_int D = e->post->D;
+    cholmod_dense *b = cholmod_l_allocate_dense((size_t)D, (size_t)k, (size_t)D, CHOLMOD_REAL, &c->common);
+    int good = b != NULL;
+    for (pu_int i = 0; good && i < D * k; i++)
+        ((double *)b->x)[i] = (double)pu__col(e->u, i / D)[i % D];
+    good = good && cholmod_l_solve2(CHOLMOD_A, c->L, b, NULL, &c->X, NULL, &c->Y, &c->E, &c->common);
+    for (pu_int i = 0; good && i < D * k; i++)
+        pu__col(e->x, i / D)[i % D] = (pu_real)((const double *)c->X->x)[i];
+    (void)cholmod_l_free_dense(&b, &c->common);
+    return good ? PU_OK : pu__note_failure(e->post, PU_E_OPERATOR, "CHOLMOD (its solve: out of memory?)");
+}
+
+/* Column j of Sigma in the places of L, from those behind it: s_i = sum_k Sigma_ik L_kj is added up in Z itself. mark: for each row
+   of the column its place behind the first one, else zero. */
+PU__FN void pu__takahashi_column(const cholmod_factor *L, SuiteSparse_long j, SuiteSparse_long *mark, double *Z)
+{
+    const SuiteSparse_long *p = (const SuiteSparse_long *)L->p, *row = (const SuiteSparse_long *)L->i + p[j],
+                           *count = (const SuiteSparse_long *)L->nz;
+    const double *x = (const double *)L->x + p[j];
+    double *z = Z + p[j], sum = 0;
+    SuiteSparse_long c = count[j];
+    for (SuiteSparse_long t = 1; t < c; t++) {
+        mark[row[t]] = t;
+        z[t] = 0;
+    }
+    for (SuiteSparse_long t = 1; t < c; t++) {
+        SuiteSparse_long k = row[t], end = p[k] + count[k];
+        double l = x[t], own = Z[p[k]] * l;
+        for (SuiteSparse_long r = p[k] + 1; r < end; r++) {
+            SuiteSparse_long at = mark[((const SuiteSparse_long *)L->i)[r]];
+            if (!at)
+                continue;
+            z[at] += Z[r] * l;
+            own += Z[r] * x[at];
+        }
+        z[t] += own;
+    }
+    for (SuiteSparse_long t = 1; t < c; t++) {
+        mark[row[t]] = 0;
+        z[t] = -z[t];
+        sum += z[t] * x[t];
+    }
+    z[0] = 1 / x[0] - sum;
+}
+
+/* Sigma in the places of L, once; by how much A_ii exceeds 1 / Sigma_ii goes to e->lost, as in the banded engine. */
+PU__FN pu_status pu__cholmod_inverse(pu__direct *e)
+{
+    pu__cholmod *c = e->cholmod;
+    cholmod_factor *L = c->L;
+    pu_int D = e->post->D;
+    if (c->Z)
+        return PU_OK;
+    if (cholmod_l_change_factor(CHOLMOD_REAL, 0, 0, 1, 1, L, &c->common)) {
+        const SuiteSparse_long *p = (const SuiteSparse_long *)L->p;
+        c->entries = (size_t)p[D];
+        c->Z = (double *)cholmod_l_malloc(c->entries, sizeof(double), &c->common);
+        c->where = (SuiteSparse_long *)cholmod_l_calloc(2 * (size_t)D, sizeof(SuiteSparse_long), &c->common);
+    }
+    if (!c->Z || !c->where)
+        return pu__note_failure(e->post, PU_E_OPERATOR, "CHOLMOD (out of its own memory, for Sigma)");
+    c->mark = c->where + D;
+    for (pu_int j = D - 1; j >= 0; j--) {
+        pu_int i = (pu_int)((const SuiteSparse_long *)L->Perm)[j];
+        c->where[i] = j;
+        pu__takahashi_column(L, j, c->mark, c->Z);
+        e->lost = pu__max(e->lost, e->sparse->wide_diag[i] * c->Z[((const SuiteSparse_long *)L->p)[j]]);
+    }
+    e->kappa = pu__max(e->kappa, e->lost);
+    return PU_OK;
+}
+
+/* Sigma_ij where that is a place of L, else NaN. Rows ascend within a column. */
+PU__FN double pu__cholmod_at(const pu__cholmod *c, pu_int i, pu_int j)
+{
+    const cholmod_factor *L = c->L;
+    SuiteSparse_long a = c->where[i], b = c->where[j], column = a < b ? a : b, row = a < b ? b : a;
+    SuiteSparse_long low = ((const SuiteSparse_long *)L->p)[column], high = low + ((const SuiteSparse_long *)L->nz)[column];
+    const SuiteSparse_long *rows = (const SuiteSparse_long *)L->i;
+    while (high - low > 1) {
+        SuiteSparse_long middle = low + (high - low) / 2;
+        if (rows[middle] <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return rows[low] == row ? c->Z[low] : (double)NAN;
+}
+
+/* phi_m'Sigma phi_m, and where z is not NULL z = Sigma phi_m in the row's own places; NaN where L has not all of them. */
+PU__FN double pu__cholmod_row(pu__direct *e, const pu_op *map, pu_int m, double *z)
+{
+    const pu_csr *a = pu__csr_of(map);
+    const pu__cholmod *c = e->cholmod;
+    double square = 0;
+    if (!a) { /* a diagonal */
+        double v = (double)pu__diagonal_at(map, m), one = v * pu__cholmod_at(c, m, m);
+        if (z)
+            *z = one;
+        return v * one;
+    }
+    for (pu_int s = a->start[m]; s < a->start[m + 1]; s++) {
+        double sum = 0;
+        for (pu_int r = a->start[m]; r < a->start[m + 1]; r++)
+            sum += (double)a->value[r] * pu__cholmod_at(c, a->index[s], a->index[r]);
+        if (z)
+            z[s - a->start[m]] = sum;
+        square += (double)a->value[s] * sum;
+    }
+    return square;
+}
+
+/* lane += gradient of 1/2 tr(A Sigma), entry by entry. */
+PU__FN pu_status pu__cholmod_sigma(PU__SIGMA_ARGS)
+{
+    pu__posterior *p = e->post;
+    const pu__slots *s = &p->slots;
+    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
+    const pu_csr *g = pu__csr_of(Gamma), *phi = pu__csr_of(Phi);
+    double half = (double)e->times / 2;
+    if (pu__cholmod_inverse(e))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; s->want_Gamma && i < p->D; i++) {
+        if (!g)
+            lane[pu__diagonal_full(Gamma) ? i : 0] += (pu_real)(half * pu__cholmod_at(e->cholmod, i, i));
+        for (pu_int t = g ? g->start[i] : 0; g && t < g->start[i + 1]; t++)
+            lane[t] += (pu_real)(half * pu__cholmod_at(e->cholmod, i, g->index[t]));
+    }
+    for (pu_int i = 0; (s->want_Phi || s->want_psi) && i < p->observed; i++) {
+        pu_int m = p->list[i], first = phi ? phi->start[m] : m, count = phi ? phi->start[m + 1] - first : 1;
+        double weight = 2 * half * (double)p->model->psi[m];
+        lane[s->psi + m] += (pu_real)(half * pu__cholmod_row(e, Phi, m, e->column));
+        for (pu_int t = 0; s->want_Phi && t < count; t++)
+            lane[s->Phi + (phi || pu__diagonal_full(Phi) ? first + t : 0)] += (pu_real)(weight * e->column[t]);
+    }
+    return PU_OK;
+}
+
+/* Diagonals of Sigma and of map Sigma map'. Rows of the map whose places L has not are solved for. */
+PU__FN pu_status pu__cholmod_spread(PU__SPREAD_ARGS)
+{
+    pu__posterior *p = e->post;
+    const pu_op *map = p->map;
+    int direct = map->form == PU_FORM_SPARSE || map->form == PU_FORM_DIAGONAL;
+    if (pu__cholmod_inverse(e))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; variance && i < p->D; i++)
+        variance[i] = (pu_real)pu__cholmod_at(e->cholmod, i, i);
+    for (pu_int m = 0; fit && m < p->M; m++) {
+        double square = direct ? pu__cholmod_row(e, map, m, NULL) : (double)NAN;
+        if (square != square) {
+            pu__zeros(p->row_sum, p->M);
+            p->row_sum[m] = 1;
+            if (map->apply_t(map, 1, pu__rows(p->row_sum, p->M), e->u, 0, p->work))
+                return pu__note_failure(p, PU_E_OPERATOR, "Phi.apply_t");
+            if (pu__cholmod_solve(e, 1, 1))
+                return PU_E_OPERATOR;
+            square = pu__dot(p->D, NULL, e->u.at, e->x.at);
+        }
+        fit[m] = (pu_real)pu__max(square, 0);
+    }
+    return PU_OK;
+}
+
+#define PU__CHOLMOD_FUNCTIONS {pu__cholmod_prepare, pu__cholmod_solve, pu__cholmod_sigma, pu__cholmod_spread, 1}
+#else
+#define PU__CHOLMOD_FUNCTIONS PU__ZERO
+#endif
+
+/* ------------------------------------------------------------------------------------------------
    >>engines   what the direct engines have in common: diagonals of Sigma, which of them serves a model, their memory
    ------------------------------------------------------------------------------------------------ */
 
@@ -15069,7 +15429,9 @@ static const pu__engine_functions pu__engines[PU_ENGINES] = {
     {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread, 1},
     {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread, 1},
     {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread, 1},
-    {pu__kalman_prepare, pu__banded_solve, pu__band_terms, pu__band_spread, 0}};
+    {pu__kalman_prepare, pu__banded_solve, pu__band_terms, pu__band_spread, 0},
+    PU__CHOLMOD_FUNCTIONS,
+    PU__ZERO};
 
 static const char pu__no_precision[] = "Gamma (a structural model has no precision: take PU_KALMAN, or leave the engine open)";
 
@@ -15084,6 +15446,12 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
         return "Gamma (a diffuse start has no covariance: dense, banded or iterative)";
     if (engine == PU_DUAL && !G->solve)
         return "Gamma.solve (or take another engine)";
+#ifndef PU_USE_CHOLMOD
+    if (engine == PU_CHOLMOD)
+        return "options.engine (PU_CHOLMOD: compile with PU_USE_CHOLMOD, link -lcholmod)";
+#endif
+    if (engine == PU_CHOLMOD && !pu__sparse_forms(G, P))
+        return "Gamma, Phi (PU_CHOLMOD: Gamma a diagonal or pu_csr, Phi a pu_csr or diagonal)";
     if (engine != PU_BANDED && engine != PU_KALMAN)
         return NULL;
     if (!G->band_add || G->band < 0)
@@ -15113,6 +15481,14 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
         e->Y = pu__reals(arena, most, pu__most(most, PU__SPAN));
     }
     e->diag = pu__reals(arena, D, 1);
+#ifdef PU_USE_CHOLMOD
+    if (served[PU_CHOLMOD]) {
+        e->cholmod = (pu__cholmod *)pu__take(arena, 1, 1, sizeof *e->cholmod);
+        e->column = pu__doubles(arena, D, 1);
+    }
+    if (e->cholmod)
+        e->cholmod->open = 0;
+#endif
     if (e->post->model->Gamma->form == PU_FORM_CHAIN) {
         pu__chain_layout(e, arena);
         return;
@@ -15233,6 +15609,7 @@ typedef struct {
     int form;                    /* for some data of the iterative engine A is made a matrix; */
     int sparse;                  /* a sparse matrix, of its data */
     double room;                 /* entries below A's diagonal at most, where it can be sparse; else -1 */
+    double factor_flops, factor_entries; /* of CHOLMOD's factor of the first datum's A, -1: not known */
     pu_int entries;              /* of Phi in the rows of the datum that has most */
     /* A pattern's place is that of its hash; one that was seen once gives way. A hint: loading compares rows. */
     pu__pattern patterns[PU__PATTERNS];
@@ -15337,6 +15714,47 @@ PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
     return (*form ? formed : each) + M;
 }
 
+#ifdef PU_USE_CHOLMOD
+/* What CHOLMOD's price is made of: an analysis of the first datum's A, as for its factor, in memory from malloc that is given
+   back at once. Fill depends on the pattern: no formula in sizes knows it. Without memory, or where an operator's arrays are
+   wrong, which is told later, there is none. */
+PU__FN void pu__cholmod_price(pu__job *job)
+{
+    static const pu_allocator ours = PU__ZERO;
+    const pu_op *G = job->Gamma, *P = job->Phi;
+    pu__sparse S;
+    pu__cholmod *c = NULL;
+    pu_int *rows = NULL, index, row = 0, count = 0;
+    unsigned char *block = NULL;
+    size_t bytes = 0;
+    pu_real y;
+    if ((G->check && G->check(G, &index)) || (P->check && P->check(P, &index)))
+        return;
+    for (int pass = 0; pass < 2; pass++) {
+        pu__arena arena = PU__ZERO;
+        arena.base = block ? pu__aligned(block) : NULL;
+        pu__sparse_layout(&S, &arena, job->D, (pu_int)job->room, job->entries, PU__SPARSE_WIDE);
+        c = (pu__cholmod *)pu__take(&arena, 1, 1, sizeof *c);
+        rows = pu__indices(&arena, job->M);
+        bytes = pu__arena_bytes(&arena);
+        if (!pass && !arena.overflow)
+            block = (unsigned char *)pu__alloc(&ours, bytes);
+        if (!block)
+            return;
+    }
+    for (pu_int at = 0; (at = pu__observed(job->data, 0, at, &row, &y)) >= 0; at++)
+        rows[count++] = row;
+    if (!pu__sparse_make(&S, G, P, job->model->psi, count, rows)) {
+        if (pu__cholmod_open(c, &S)) {
+            job->factor_flops = c->common.fl;
+            job->factor_entries = c->common.lnz;
+        }
+        pu__cholmod_close(c);
+    }
+    pu__release(&ours, block, bytes);
+}
+#endif
+
 /* Can A be a sparse matrix, and is it to be one for the iterative engine? Where a preconditioner is made of it, or where its
    product takes fewer multiplications than that through Phi: entries of a row of Phi couple with each other, so that long rows
    fill A. */
@@ -15346,6 +15764,7 @@ PU__FN pu_status pu__job_sparse(pu__job *job, pu_report *report)
     const pu_csr *phi = pu__csr_of(job->Phi);
     double through = pu__flops(job->Gamma) + 2 * pu__flops(job->Phi) + (double)job->M;
     job->room = -1;
+    job->factor_flops = -1;
     if (!pu__sparse_forms(job->Gamma, job->Phi) || job->device || job->D >= INT32_MAX || job->M >= INT32_MAX ||
         job->Phi->params >= INT32_MAX)
         return job->plan.made ? pu__refuse(report, PU_E_UNSUPPORTED,
@@ -15363,9 +15782,17 @@ PU__FN pu_status pu__job_sparse(pu__job *job, pu_report *report)
         job->room = pu__max(job->room, room < all ? room : all);
         job->entries = pu__most(job->entries, entries);
     }
+    if (job->want_fit && phi) { /* see pu__cholmod_prepare */
+        job->room = pu__sparse_bound(job->Gamma, job->Phi, job->M, NULL);
+        job->entries = job->Phi->params;
+    }
     job->sparse = job->plan.made || (!job->network && (phi || pu__csr_of(job->Gamma)) && 2 * job->room + (double)job->D < through);
     if (job->room * (double)sizeof(pu_real) >= (double)PTRDIFF_MAX / 8)
         return pu__refuse(report, PU_E_OVERFLOW, "entries of A");
+#ifdef PU_USE_CHOLMOD
+    if (job->engine == PU_ENGINE_AUTO || job->engine == PU_CHOLMOD)
+        pu__cholmod_price(job);
+#endif
     return PU_OK;
 }
 
@@ -15420,6 +15847,11 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
                (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) +
                seen * PU__NS * (gamma + (plain ? 0 : 2 * flops));
     case PU_BANDED: return D * (20 + 2 * band * band * (1 + grad));
+    case PU_CHOLMOD:
+        /* A, its order and its factor; Sigma takes about as many operations, without matrices to multiply */
+        return job->factor_flops < 0 ? 1e300
+                                     : 40 * (2 * job->room + D) + 20 * job->factor_entries +
+                                           (0.15 + 1.2 * grad) * job->factor_flops;
     case PU_KALMAN:
         if (job->Gamma->form == PU_FORM_CHAIN)
             return pu__chain_cost(pu__chain_of(job->Gamma), grad > 0);
@@ -15440,6 +15872,8 @@ PU__FN double pu__mean_cost(const pu__job *job, pu_engine engine, pu_int observe
         solve = m * (0.25 * m + 0.1 * D);
     if (engine == PU_BANDED)
         solve = D * (5 + 2 * (double)job->width);
+    if (engine == PU_CHOLMOD)
+        solve = 10 * D + 3 * pu__max(job->factor_entries, 0);
     return 300 + solve + 10 * D + 12 * m + PU__NS * (pu__flops(job->Gamma) + (3 + 2 * job->any_grad) * phi);
 }
 
@@ -15495,6 +15929,8 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
 {
     if (engine == PU_ITERATIVE && job->K && !job->o->delta && !job->Gamma->sample)
         return "Gamma.sample (or give options.delta)";
+    if (engine == PU_CHOLMOD && pu__sparse_forms(job->Gamma, job->Phi) && job->room < 0)
+        return "options.engine (PU_CHOLMOD: D, M or the entries of Phi are 2^31 or more)";
     return pu__engine_lacks(engine, job->model, job->out);
 }
 
@@ -15512,6 +15948,8 @@ PU__FN void pu__reserve(pu__job *job)
         int small = job->D <= PU__STAND_IN;
         if (e == PU_BANDED || e == PU_KALMAN)
             small = job->width < PU__STAND_IN / 8;
+        if (e == PU_CHOLMOD)
+            small = 0; /* no more exact than dense */
         if (small && (job->can >> e & 1))
             job->reserved[e]++;
     }
@@ -15614,10 +16052,10 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
             continue;
         }
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
-        for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
+        for (int other = PU_ITERATIVE; other < PU_ENGINE_AUTO; other++) {
             pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
             double cost = pu__shared_cost(job, (pu_engine)other, rows, served / patterns);
-            if (!(job->can >> other & 1))
+            if (!(job->can >> other & 1) || !(cost < 1e300))
                 continue;
             pu__put(&t, " ");
             pu__put(&t, pu_engine_text((pu_engine)other));
@@ -15666,8 +16104,12 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     p->m = w->run.m;
     p->minv = w->run.minv;
     /* one datum has one A for all threads */
-    if (job->sparse && (job->N > 1 || first))
-        pu__sparse_layout(&w->sparse, arena, D, (pu_int)job->room, job->entries, job->plan.made == PU_PRECOND_INCOMPLETE);
+    if ((job->sparse || job->reserved[PU_CHOLMOD]) && (job->N > 1 || first))
+        pu__sparse_layout(&w->sparse, arena, D, (pu_int)job->room, job->entries,
+                          (job->sparse ? pu__sparse_use(job->plan.made) : 0) |
+                              (job->reserved[PU_CHOLMOD] ? PU__SPARSE_WIDE : 0));
+    e->sparse = &w->sparse;
+    e->all_rows = job->want_fit;
     w->M = pu__op_split(&w->sparse);
     w->M.rows = w->M.cols = w->M.work = D;
     if (job->plan.made)
@@ -18131,6 +18573,10 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
 #endif
     for (int l = 0; l < job->lanes; l++)
         pu__lane(job, job->workers + PU__THREAD, l);
+#ifdef PU_USE_CHOLMOD
+    for (int t = 0; t < job->threads; t++)
+        pu__cholmod_close(job->workers[t].direct.cholmod);
+#endif
     for (int l = 0; l < job->lanes; l++) {
         const pu_report *part = job->lane_report + l;
         report->products += part->products;

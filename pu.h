@@ -48,7 +48,7 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
+    >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>cholmod >>engines >>plan >>load >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
     >>structural >>around >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
@@ -63,7 +63,7 @@ SWITCHES (define before the include; every unit of a program must agree, except 
                          links. gcc and clang set it by themselves unless asked for strict C (-std=c99)
     PU_NO_OPENMP         ignore OpenMP even when the compiler has it switched on
     PU_ASSERT(x)         internal consistency checks.  Default: nothing
-    The next two concern the unit with PU_IMPLEMENTATION alone; results agree with the built-in code to
+    The next five concern the unit with PU_IMPLEMENTATION alone; results agree with the built-in code to
     rounding, not bit by bit. They are off by default because the built-in code is as fast for many sizes:
     docs/design.md has the figures.
     PU_USE_FFTW          transforms by FFTW 3 (link -lfftw3, or -lfftw3f with PU_FLOAT). Give plans back with
@@ -75,6 +75,10 @@ SWITCHES (define before the include; every unit of a program must agree, except 
                          already, and its own may change the rounding from run to run. The bits of a column
                          then depend on options.columns
     PU_CBLAS_HEADER      where gemm is declared.  Default: <cblas.h>
+    PU_USE_CHOLMOD       the engine PU_CHOLMOD: exact, for a sparse A of any pattern (SuiteSparse; link -lcholmod). Its factor is in
+                         memory of its own, by malloc, which no size query tells and no workspace holds; it is given back
+                         before the call returns. Nothing is printed. Keep its BLAS to one thread, as above
+    PU_CHOLMOD_HEADER    where it is declared.  Default: <suitesparse/cholmod.h>
     PU_CUDA              pu_cuda.cuh is included, too: the same calls on a GPU. Implementation in a .cu file only
 
 MEMORY
@@ -327,7 +331,7 @@ typedef ptrdiff_t pu_int; /* sizes and indices: signed, so that a negative one i
     X(PU_E_NO_DEVICE, -16, "there is no device that could be used")                               \
     X(PU_E_CONTRACT, -17, "a function of an operator or model does not do what it must")          \
     X(PU_CAP, 1, "the iteration cap was reached before the tolerance")                            \
-    X(PU_BREAKDOWN, 2, "curvature d'Ad was not positive: A is not positive definite")             \
+    X(PU_BREAKDOWN, 2, "curvature d'Ad was not positive: A (or M) is not positive definite")      \
     X(PU_NONFINITE, 3, "a NaN or an infinity arose during the run")                               \
     X(PU_DIVERGED, 4, "gradient descent ended with a larger residual than it began with")         \
     X(PU_STAGNATED, 5, "the residual reached rounding level before the tolerance")                \
@@ -450,7 +454,9 @@ typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
     X(PU_KALMAN, 5, "kalman")            /* square-root smoother: T S^3, several times banded, but the most exact where a \
                                             start is wide; Gamma a pu_op_ssm or pu_op_ar (S its order; 2 S^2 doubles per step), \
                                             each row of Phi within one time step; PU_EXACT only */ \
-    X(PU_ENGINE_AUTO, 6, "auto")         /* per datum the cheapest of those that apply; see report.plan */
+    X(PU_CHOLMOD, 6, "cholmod")          /* sparse Cholesky, fill-reducing order, selected inverse: Gamma a diagonal or a \
+                                            pu_csr, Phi a pu_csr or a diagonal; compiled with PU_USE_CHOLMOD */ \
+    X(PU_ENGINE_AUTO, 7, "auto")         /* per datum the cheapest of those that apply; see report.plan */
 typedef enum {
 #define PU_X(name, value, text) name = value,
     PU_ENGINE_LIST(PU_X)
@@ -470,6 +476,18 @@ typedef enum {
    and REORTHOGONAL run FULL, and the columns say so); for GD the two agree, for SD the SHORTCUT is a different gradient. */
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
+/* Preconditioners of PCG that are made of A. All but the first need A as a sparse matrix: Gamma a diagonal or a pu_csr, Phi a
+   pu_csr or a diagonal; pu_solve: A a pu_csr. They have no derivative through the solver, see options.solve.M. */
+typedef enum {
+    PU_PRECOND_DIAGONAL,  /* 1/diag(A), or options.solve.precond */
+    PU_PRECOND_SSOR,      /* symmetric Gauss-Seidel: M = (E + L) E^-1 (E + L)', E the diagonal of A and L what is below it. A
+                             solve costs as much as a product; log det M = sum log E_ii */
+    PU_PRECOND_INCOMPLETE /* the same form with another E and L in the same places, so that M agrees with A there (incomplete
+                             Cholesky without fill). Where a pivot falls below 0.001 of A's, the diagonal is raised until
+                             none does, and report.plan tells by how much. Made once per pattern of observed rows:
+                             sum over the entries (i, j) of A of those in row j */
+} pu_precond;
+
 typedef struct {
     pu_int iterations;      /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_ZERO = no step at all;
                                PU_CHOOSE (pu_gradient, CG and PCG): see pu_options.error */
@@ -487,6 +505,20 @@ typedef struct {
                                Lanczos steps */
     pu_int precond_stride;  /* pu_gradient: reals from one datum's precond to the next; 0 = D, PU_ZERO = all data share
                                one */
+    const pu_op *M;         /* PCG (else refused), instead of precond: a symmetric positive definite operator near A, n x n,
+                               borrowed; pu_gradient: one for all data. Of its functions solve is used, Y = M^-1 X, a block
+                               of columns each step; logdet for the likelihood (log det A = log det M + that of M^-1 A;
+                               without it there is none, report.plan tells); check; nothing else, and no form. Symmetry
+                               and p'M^-1 p > 0 are tested on random vectors at every call unless M.trusted is 2; where
+                               r'M^-1 r > 0 fails in a solve, the column ends as PU_BREAKDOWN. M is a constant: it serves
+                               PU_OUTPUT, PU_MONTE_CARLO, values and moments; the network gradient and gradients of
+                               pu_solve would need its derivative (PU_E_UNSUPPORTED), so would a device. pu_op_check
+                               takes an operator that has solve but no apply for such an M */
+    pu_precond preconditioner; /* PCG (else refused), without precond and M: one that is made of A; default
+                               PU_PRECOND_DIAGONAL */
+    int compare;            /* PCG: solve the mean of the first datum (pu_solve: column 0) once more by CG alone, until its
+                               residual is as small: report.steps_with, steps_without tell what the preconditioner
+                               brings. Costs those steps, at most 1,000 products of one column */
 } pu_solve_options;
 
 typedef struct {
@@ -626,6 +658,9 @@ typedef struct {
     double worst_residual;       /* largest |u - Ax| / |u| over columns (0 / 0 counts as 0) */
     pu_int worst_datum, worst_column;
     double products;             /* products A x column */
+    pu_int steps_with, steps_without; /* options.solve.compare: steps of the first mean to the residual that it ended
+                                    with, and of CG without a preconditioner to one as small (1,001: more than 1,000);
+                                    -1: not asked for */
 } pu_report;
 
 /* ------------------------------------------------------------------------------------------------
@@ -1380,8 +1415,8 @@ PU_DEF pu_op pu_op_csr(const pu_csr *a);
 /* diag(d) + U U', d > 0, U: n x r, row-major; params = n + n r, ordered [d | U]. factor: r x r, yours, or NULL.
    pu_low_rank_factor fills it with the lower Cholesky factor of C = I + U' diag(d)^-1 U. It must be made again
    whenever d or U changes; a stale one is refused (PU_E_ARGUMENT, index: the entry of C). Without it there is no
-   logdet or logdet_grad. A draw takes n + r normals: sqrt(d) e1 + U e2. Multiplications: 2 n r for a product, n r^2
-   for the factor and for the gradient of log det, n + r logarithms for log det. */
+   solve, logdet or logdet_grad; with it the operator serves as a preconditioner, too (options.solve.M). A draw takes
+   n + r normals: sqrt(d) e1 + U e2. Multiplications: 2 n r for a product and for a solve, n r^2 for the factor and for the gradient of log det, n + r logarithms for log det. */
 typedef struct {
     pu_int n, r;
     const pu_real *d; /* n */
@@ -1537,6 +1572,8 @@ struct pu_model {
     pu_op Gamma, Phi;       /* lgm's operators, when the model keeps them here (rows > 0); then lgm is pointed at
                                them */
     const pu_real *precond; /* D: the model's own diagonal of M^-1 for PCG, NULL = 1/diag(A) */
+    const pu_op *M;         /* or an operator (options.solve.M), set by `set` to fit theta; NULL: none. It goes before precond
+                               where the kind has no derivative through the solver: PU_NETWORK takes precond */
     void *data;             /* the model's own state */
     uint32_t sets;          /* calls of pu_model_set so far: pu_fit sees whether its own was the last */
     pu_workspace memory;    /* of the built-in models: malloc, your allocator, or your block (set it before
@@ -1574,7 +1611,9 @@ typedef struct {
     pu_real *theta;        /* pu_op_check: op->params parameters, where the operator reads them (often op->data); they are
                               moved, then put back. NULL: grad is not compared with differences */
     pu_op_role role;       /* pu_op_check: a prior must be symmetric positive definite, a map have apply_t. Default: a
-                              prior where it has sample or logdet, or no apply_t; else a map */
+                              prior where it has sample or logdet, or no apply_t; else a map. One that has solve,
+                              but no apply, apply_t or grad, is a preconditioner (options.solve.M) in any case: solve must
+                              be symmetric positive definite, logdet minus its log det */
     pu_status (*set)(void *user, const pu_real *theta); /* if theta is not all: what makes the operator that of theta (a
                               factor, pu_ar_set ..). Entries that must be equal: it makes them their mean */
     void *user;
@@ -1837,6 +1876,12 @@ struct pu_backend {
 #if defined(PU_USE_FFTW) || defined(PU_USE_CBLAS)
 #include <limits.h>
 #endif
+#ifdef PU_USE_CHOLMOD
+#ifndef PU_CHOLMOD_HEADER
+#define PU_CHOLMOD_HEADER <suitesparse/cholmod.h>
+#endif
+#include PU_CHOLMOD_HEADER
+#endif
 #ifdef PU_USE_FFTW
 #include <fftw3.h>
 #endif
@@ -2089,6 +2134,8 @@ PU__FN void pu__report_clear(pu_report *report)
     report->statistical_error = -1;
     report->solver_error = -1;
     report->rounding_error = -1;
+    report->steps_with = -1;
+    report->steps_without = -1;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -3663,11 +3710,14 @@ PU__FN void pu__cpu_unwind(PU__VECTOR_ARGS, const pu_unwinding *step)
    h = i k + j is the place of the column in that row.
    What the vectors contribute is in s0, s1, c0, c1; see pu_stage. */
 
-/* Why the column stops with rho = r'(m o r) and residual2 = |r|^2, or 0. */
+/* Why the column stops with rho = r'(m o r) and residual2 = |r|^2, or 0. A negative rho is that of an operator M which is
+   not positive definite. */
 PU__FN PU_HD int32_t pu__stage_stop(const pu_state *s, pu_int j, pu_real rho, pu_real residual2)
 {
     if (!pu__finite(rho))
         return PU_STOP_NONFINITE;
+    if (rho < 0)
+        return PU_STOP_BREAKDOWN;
     if (!(rho > 0))
         return PU_STOP_ZERO;
     if (s->target[j] > 0 && residual2 <= s->target[j])
@@ -5652,6 +5702,25 @@ PU__FN pu_status pu__low_rank_sample(PU__SOLVE_ARGS)
     return PU_OK;
 }
 
+/* Y = Op^-1 X = D^-1 X - D^-1 U C^-1 U' D^-1 X (Woodbury). Scratch: U'D^-1 X and the partial sums. */
+PU__FN pu_status pu__low_rank_solve(PU__SOLVE_ARGS)
+{
+    const pu_low_rank *a = pu__low_rank_of(op);
+    pu_int n = a->n, r = a->r;
+    for (pu_int j = 0; j < k; j++)
+        for (pu_int i = 0; i < n; i++)
+            pu__col(Y, j)[i] = pu__col(X, j)[i] / a->d[i];
+    pu__low_rank_project(a, k, Y, work, work + r * k);
+    for (pu_int j = 0; j < k; j++) {
+        pu__lower_solve(r, a->factor, 0, work + j * r);
+        pu__upper_solve(r, a->factor, r - 1, work + j * r);
+    }
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j < k; j++)
+            pu__col(Y, j)[i] -= (pu_real)pu__dot(r, NULL, a->u + i * r, work + j * r) / a->d[i];
+    return PU_OK;
+}
+
 /* log det Op = log det D + log det C (matrix determinant lemma). */
 PU__FN pu_status pu__low_rank_logdet(PU__LOGDET_ARGS)
 {
@@ -5766,6 +5835,7 @@ PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
     op.check = pu__low_rank_check;
     if (!a->factor)
         return op;
+    op.solve = pu__low_rank_solve;
     op.logdet = pu__low_rank_logdet;
     op.logdet_grad = pu__low_rank_logdet_grad;
     op.condition = pu__low_rank_condition;
@@ -10472,6 +10542,8 @@ typedef struct {
 static const pu__op_names pu__names_A = PU__OP_NAMES("A", 0);
 static const pu__op_names pu__names_Gamma = PU__OP_NAMES("Gamma", 0);
 static const pu__op_names pu__names_Phi = PU__OP_NAMES("Phi", 1);
+static const pu__op_names pu__names_M = {
+    "options.solve.M", "options.solve.M.solve", "options.solve.M.check", "options.solve.M (stale factor)", "", "", 0};
 
 /* Numbers of an operator, checked by itself where it can. Only refusals (negative statuses) make sense as an answer. */
 PU__FN pu_status pu__check_op(const pu_op *op, const pu__op_names *names, pu_report *report)
@@ -10535,6 +10607,13 @@ PU__FN double pu__norms(pu_int n, const pu_real *x, const pu_real *y)
 
 /* Rounding of an inner product of vectors of length n whose norms multiply to size, with room to spare. */
 PU__FN double pu__dot_rounding(pu_int n, double size) { return 100 * sqrt((double)n) * (double)PU__EPS * size; }
+
+/* Y = Op^-1 X: what solve gives, as a product, so that it can be tested like one. Never added. */
+PU__FN pu_status pu__apply_solve(PU__APPLY_ARGS)
+{
+    (void)add;
+    return op->solve(op, k, X, Y, work);
+}
 
 /* Random test of an operator that nobody vouches for. Phi: p'(Op q) = q'(Op'p). A prior precision or A (slot 0): the
    same with Op' = Op, and p'Op p > 0. test: 2 (rows + cols) reals. */
@@ -10781,6 +10860,382 @@ PU__FN pu_status pu__side_grad(const pu_side *side, const pu_real *sums, pu_real
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>sparse   A = Gamma + Phi'W Phi as a sparse matrix, and preconditioners made of it
+
+   A = E + L + L' is kept as its diagonal E and what is below it, L, row by row.
+     product      Y = E X + L X + L'X, each entry read once for four columns
+     SSOR         M = (E + L) E^-1 (E + L)': symmetric Gauss-Seidel, log det M = sum log E_ii
+     incomplete   the same form with another E and L, in the places of A's, so that M agrees with A there
+   Indices have 32 bits, which is half of what a product reads in double; what needs more is not made a sparse matrix.
+   ------------------------------------------------------------------------------------------------ */
+
+/* A sparse symmetric matrix, and the factors of a preconditioner. */
+typedef struct {
+    pu_int n;
+    pu_int room;         /* entries below the diagonal that there is room for */
+    pu_int *start;       /* n + 1 */
+    int32_t *index;      /* room: columns, ascending within a row */
+    pu_real *value;      /* room */
+    pu_real *diag;       /* n: E */
+    double *wide, *wide_diag; /* the same as they were summed up, for an engine in double; else NULL */
+    const pu_real *l, *e; /* M = (e + l) e^-1 (e + l)': these of A, or */
+    pu_real *own_l, *own_e;
+    double logdet;       /* of M */
+    double shift;        /* the diagonal was raised by this share for it */
+    /* For making it: the observed entries of Phi by columns, as row and place; a row of A, and which of it is there. */
+    pu_int *first;       /* n + 1 */
+    int32_t *row, *place;
+    double *sum;         /* n */
+    int32_t *mark, *touched; /* n */
+} pu__sparse;
+
+/* Can A be a sparse matrix? */
+PU__FN int pu__sparse_forms(const pu_op *Gamma, const pu_op *Phi)
+{
+    int gamma = Gamma->form == PU_FORM_DIAGONAL || Gamma->form == PU_FORM_SPARSE;
+    return gamma && (Phi->form == PU_FORM_DIAGONAL || Phi->form == PU_FORM_SPARSE);
+}
+
+/* The matrix behind an operator where it is sparse, else NULL; also where its struct is not what it must be, which its
+   check will tell. */
+PU__FN const pu_csr *pu__csr_of(const pu_op *op)
+{
+    const pu_csr *a = op && op->form == PU_FORM_SPARSE ? (const pu_csr *)op->data : NULL;
+    return a && a->start && a->rows == op->rows ? a : NULL;
+}
+
+/* Entries of row m of a matrix whose arrays were not checked yet: 0 .. cols. */
+PU__FN double pu__csr_count(const pu_csr *a, pu_int m)
+{
+    pu_int count = a->start[m + 1] - a->start[m];
+    return (double)(count < 0 ? 0 : pu__min(count, a->cols));
+}
+
+/* Entries that A has below its diagonal at most, given those rows of Phi (NULL: the first `count`), each of which couples all
+   pairs of its entries. Gamma's arrays may be wrong still. In double, since it may be anything. */
+PU__FN double pu__sparse_bound(const pu_op *Gamma, const pu_op *Phi, pu_int count, const pu_int *rows)
+{
+    const pu_csr *g = pu__csr_of(Gamma), *phi = pu__csr_of(Phi);
+    double n = (double)Gamma->rows, all = n * (n - 1) / 2, sum = 0;
+    for (pu_int i = 0; g && i < g->rows; i++)
+        sum += pu__csr_count(g, i);
+    sum = sum / 2 < all ? (sum + 1) / 2 : all; /* both triangles are there */
+    for (pu_int i = 0; phi && i < count; i++) {
+        double c = pu__csr_count(phi, rows ? rows[i] : i);
+        sum += c * (c - 1) / 2;
+    }
+    return sum < all ? sum : all;
+}
+
+/* What a sparse matrix is for: products and SSOR; an incomplete factor; an engine in double. */
+enum { PU__SPARSE_REAL = 1, PU__SPARSE_FACTOR = 2, PU__SPARSE_WIDE = 4 };
+
+/* Lays out (or measures) a matrix of n unknowns; entries: those of Phi that it is made of. */
+PU__FN void pu__sparse_layout(pu__sparse *S, pu__arena *arena, pu_int n, pu_int room, pu_int entries, int use)
+{
+    memset(S, 0, sizeof *S);
+    S->n = n;
+    S->room = room;
+    S->start = pu__indices(arena, n + 1);
+    S->index = (int32_t *)pu__take(arena, room, 1, sizeof(int32_t));
+    S->diag = pu__reals(arena, n, 1);
+    if (use & PU__SPARSE_REAL)
+        S->value = pu__reals(arena, room, 1);
+    if (use & PU__SPARSE_WIDE) {
+        S->wide = pu__doubles(arena, room, 1);
+        S->wide_diag = pu__doubles(arena, n, 1);
+    }
+    S->first = pu__indices(arena, n + 1);
+    S->row = (int32_t *)pu__take(arena, entries, 1, sizeof(int32_t));
+    S->place = (int32_t *)pu__take(arena, entries, 1, sizeof(int32_t));
+    S->sum = pu__doubles(arena, n, 1);
+    S->mark = (int32_t *)pu__take(arena, n, 1, sizeof(int32_t));
+    S->touched = (int32_t *)pu__take(arena, n, 1, sizeof(int32_t));
+    if (use & PU__SPARSE_FACTOR) {
+        S->own_l = pu__reals(arena, room, 1);
+        S->own_e = pu__reals(arena, n, 1);
+    }
+}
+
+/* What a preconditioner needs of it. */
+PU__FN int pu__sparse_use(pu_precond made)
+{
+    return PU__SPARSE_REAL | (made == PU_PRECOND_INCOMPLETE ? PU__SPARSE_FACTOR : 0);
+}
+
+/* Sorts n numbers (Shell's method, gaps of 3 h + 1). */
+PU__FN void pu__sort(pu_int n, int32_t *x)
+{
+    pu_int gap = 1;
+    while (gap < n / 3)
+        gap = 3 * gap + 1;
+    for (; gap > 0; gap /= 3)
+        for (pu_int i = gap; i < n; i++) {
+            int32_t one = x[i];
+            pu_int j = i;
+            for (; j >= gap && x[j - gap] > one; j -= gap)
+                x[j] = x[j - gap];
+            x[j] = one;
+        }
+}
+
+/* The entries of these rows of Phi by columns; of a column in the order of the rows. */
+PU__FN void pu__sparse_transpose(pu__sparse *S, const pu_csr *phi, pu_int count, const pu_int *rows)
+{
+    pu_int n = S->n, *first = S->first;
+    memset(first, 0, (size_t)(n + 1) * sizeof *first);
+    for (pu_int i = 0; i < count; i++) {
+        pu_int m = rows ? rows[i] : i;
+        for (pu_int s = phi->start[m]; s < phi->start[m + 1]; s++)
+            first[phi->index[s]]++;
+    }
+    /* ends of the columns' places, which become beginnings while these are filled from the end */
+    for (pu_int i = 0; i < n; i++)
+        first[i + 1] += first[i];
+    for (pu_int i = count - 1; i >= 0; i--) {
+        pu_int m = rows ? rows[i] : i;
+        for (pu_int s = phi->start[m]; s < phi->start[m + 1]; s++) {
+            pu_int at = --first[phi->index[s]];
+            S->row[at] = (int32_t)m;
+            S->place[at] = (int32_t)s;
+        }
+    }
+}
+
+/* sum_j += v for an entry below the diagonal of row i; places that are met for the first time are counted. */
+PU__FN void pu__sparse_meet(pu__sparse *S, pu_int i, pu_int j, double v, pu_int *met)
+{
+    if (S->mark[j] != (int32_t)(i + 1)) {
+        S->mark[j] = (int32_t)(i + 1);
+        S->sum[j] = 0;
+        S->touched[(*met)++] = (int32_t)j;
+    }
+    S->sum[j] += v;
+}
+
+/* Row i of A: sums in double, places in ascending order. Fails where there is no room: Gamma has more below its diagonal
+   than above. */
+PU__FN pu_status pu__sparse_row(pu__sparse *S, pu_int i, const pu_op *Gamma, const pu_csr *phi, const pu_real *w)
+{
+    const pu_csr *g = pu__csr_of(Gamma);
+    pu_int at = S->start[i], met = 0;
+    double diagonal = g ? 0 : (double)pu__diagonal_at(Gamma, i);
+    for (pu_int s = g ? g->start[i] : 0; g && s < g->start[i + 1] && g->index[s] <= i; s++) {
+        if (g->index[s] == i)
+            diagonal += (double)g->value[s];
+        else
+            pu__sparse_meet(S, i, g->index[s], (double)g->value[s], &met);
+    }
+    for (pu_int t = phi ? S->first[i] : 0; phi && t < S->first[i + 1]; t++) {
+        pu_int m = S->row[t], place = S->place[t];
+        double v = (double)w[m] * (double)phi->value[place];
+        diagonal += v * (double)phi->value[place];
+        for (pu_int s = phi->start[m]; s < place; s++)
+            pu__sparse_meet(S, i, phi->index[s], v * (double)phi->value[s], &met);
+    }
+    S->diag[i] = (pu_real)diagonal;
+    S->start[i + 1] = at + met;
+    if (at + met > S->room)
+        return PU_E_NOT_SYMMETRIC;
+    if (8 * met > i) { /* nearly all of them */
+        pu_int to = 0;
+        for (pu_int j = 0; j < i; j++)
+            if (S->mark[j] == (int32_t)(i + 1))
+                S->touched[to++] = (int32_t)j;
+    } else
+        pu__sort(met, S->touched);
+    for (pu_int s = 0; s < met; s++) {
+        S->index[at + s] = S->touched[s];
+        if (S->value)
+            S->value[at + s] = (pu_real)S->sum[S->touched[s]];
+        if (S->wide)
+            S->wide[at + s] = S->sum[S->touched[s]];
+    }
+    if (S->wide)
+        S->wide_diag[i] = diagonal;
+    return PU_OK;
+}
+
+/* A = Gamma + Phi'W Phi of these rows of Phi, w (M) the diagonal of W. Phi NULL: Gamma alone, of which the lower triangle is
+   read. Their arrays have been checked. */
+PU__FN pu_status pu__sparse_make(pu__sparse *S, const pu_op *Gamma, const pu_op *Phi, const pu_real *w, pu_int count,
+                                 const pu_int *rows)
+{
+    const pu_csr *phi = pu__csr_of(Phi);
+    pu_status status = PU_OK;
+    if (phi)
+        pu__sparse_transpose(S, phi, count, rows);
+    memset(S->mark, 0, (size_t)S->n * sizeof *S->mark);
+    S->start[0] = 0;
+    for (pu_int i = 0; i < S->n && !status; i++)
+        status = pu__sparse_row(S, i, Gamma, phi, w);
+    if (Phi && !phi)
+        (void)pu__diagonal_gram_diag(Phi, w, S->diag, NULL);
+    for (pu_int i = 0; Phi && !phi && S->wide && i < S->n; i++) {
+        double a = (double)pu__diagonal_at(Phi, i);
+        S->wide_diag[i] += (double)w[i] * a * a;
+    }
+    S->shift = 0;
+    return status;
+}
+
+/* Rows of A times `wide` interleaved columns X: U = E X + L X + L'X. A constant, so that loops over it are unrolled. */
+PU__INLINE void pu__sparse_times(const pu__sparse *S, int wide, const pu_real *X, pu_real *U, int add)
+{
+    for (pu_int i = 0; i < S->n; i++) {
+        const pu_real *x = X + i * wide;
+        pu_real *u = U + i * wide, part[PU__CSR_WIDE];
+        for (int c = 0; c < wide; c++)
+            part[c] = S->diag[i] * x[c];
+        for (pu_int s = S->start[i]; s < S->start[i + 1]; s++) {
+            pu_real a = S->value[s];
+            const pu_real *xj = X + S->index[s] * wide;
+            pu_real *uj = U + S->index[s] * wide;
+            for (int c = 0; c < wide; c++) {
+                part[c] += a * xj[c];
+                uj[c] += a * x[c];
+            }
+        }
+        for (int c = 0; c < wide; c++)
+            u[c] = add ? u[c] + part[c] : part[c];
+    }
+}
+
+/* Y = A X, or Y += A X. work: 2 n reals per column. */
+PU__FN void pu__sparse_apply(const pu__sparse *S, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu_int n = S->n, wide;
+    pu_real *U = work + PU__CSR_WIDE * n;
+    for (pu_int j = 0; j < k; j += wide) {
+        wide = pu__csr_group(k, j);
+        if (wide == 1) {
+            pu__sparse_times(S, 1, pu__col(X, j), pu__col(Y, j), add);
+            continue;
+        }
+        pu__csr_pack(n, wide, pu__from(X, j), work);
+        pu__sparse_times(S, PU__CSR_WIDE, work, U, 0);
+        pu__csr_unpack(n, wide, U, pu__from(Y, j), add);
+    }
+}
+
+/* ---- preconditioners ---- */
+
+/* T := ((e + l) e^-1 (e + l)')^-1 T, `wide` interleaved columns: forward t = (e + l)^-1 x, then e t, then backward. */
+PU__INLINE void pu__split_rows(const pu__sparse *S, int wide, pu_real *T)
+{
+    for (pu_int i = 0; i < S->n; i++) {
+        pu_real *t = T + i * wide;
+        for (pu_int s = S->start[i]; s < S->start[i + 1]; s++)
+            for (int c = 0; c < wide; c++)
+                t[c] -= S->l[s] * T[S->index[s] * wide + c];
+        for (int c = 0; c < wide; c++)
+            t[c] /= S->e[i];
+    }
+    for (pu_int i = 0; i < S->n; i++)
+        for (int c = 0; c < wide; c++)
+            T[i * wide + c] *= S->e[i];
+    for (pu_int i = S->n - 1; i >= 0; i--) {
+        pu_real *t = T + i * wide;
+        for (int c = 0; c < wide; c++)
+            t[c] /= S->e[i];
+        for (pu_int s = S->start[i]; s < S->start[i + 1]; s++)
+            for (int c = 0; c < wide; c++)
+                T[S->index[s] * wide + c] -= S->l[s] * t[c];
+    }
+}
+
+/* Y = M^-1 X */
+PU__FN pu_status pu__split_solve(PU__SOLVE_ARGS)
+{
+    const pu__sparse *S = (const pu__sparse *)op->data;
+    pu_int wide;
+    for (pu_int j = 0; j < k; j += wide) {
+        wide = pu__csr_group(k, j);
+        if (wide == 1) {
+            pu__copy(pu__col(Y, j), pu__col(X, j), S->n);
+            pu__split_rows(S, 1, pu__col(Y, j));
+            continue;
+        }
+        pu__csr_pack(S->n, wide, pu__from(X, j), work);
+        pu__split_rows(S, PU__CSR_WIDE, work);
+        pu__csr_unpack(S->n, wide, work, pu__from(Y, j), 0);
+    }
+    return PU_OK;
+}
+
+/* sum log e_i, which was made with M. */
+PU__FN pu_status pu__split_logdet(PU__LOGDET_ARGS)
+{
+    *value = ((const pu__sparse *)op->data)->logdet;
+    return PU_OK;
+}
+
+/* M as the solver wants it. A symmetric form with a positive e: nobody need test it. */
+PU__FN pu_op pu__op_split(const pu__sparse *S)
+{
+    pu_op op = PU__ZERO;
+    op.rows = op.cols = op.work = S->n;
+    op.trusted = 2;
+    op.data = S;
+    op.solve = pu__split_solve;
+    op.logdet = pu__split_logdet;
+    return op;
+}
+
+/* Pivots of the incomplete factor below this share of the diagonal are taken for a breakdown: M would be positive, but far
+   from A there. */
+#define PU__LEAST_PIVOT 1e-3
+
+/* e and l, in the places of A + shift diag(A), such that (e + l) e^-1 (e + l)' agrees with it there:
+     l_ij = a_ij - sum_k l_ik l_jk / e_k,   e_i = a_ii - sum_j l_ij^2 / e_j.
+   Returns whether all pivots are large enough. */
+PU__FN int pu__incomplete_try(pu__sparse *S, double shift)
+{
+    double *scaled = S->sum; /* l_ik / e_k of the row at hand, zero where there is none */
+    int good = 1;
+    for (pu_int i = 0; i < S->n; i++)
+        scaled[i] = 0;
+    for (pu_int i = 0; i < S->n && good; i++) {
+        double pivot = (double)S->diag[i] * (1 + shift), least = PU__LEAST_PIVOT * pivot;
+        for (pu_int s = S->start[i]; s < S->start[i + 1]; s++) {
+            pu_int j = S->index[s];
+            double l = (double)S->value[s];
+            for (pu_int r = S->start[j]; r < S->start[j + 1]; r++)
+                l -= scaled[S->index[r]] * (double)S->own_l[r];
+            S->own_l[s] = (pu_real)l;
+            scaled[j] = l / (double)S->own_e[j];
+            pivot -= l * scaled[j];
+        }
+        for (pu_int s = S->start[i]; s < S->start[i + 1]; s++)
+            scaled[S->index[s]] = 0;
+        S->own_e[i] = (pu_real)pivot;
+        good = pivot > least;
+    }
+    return good;
+}
+
+/* M of a matrix that was made: SSOR, or an incomplete factor, whose diagonal is raised until it exists. It does at the
+   latest where the diagonal outweighs each row. */
+PU__FN pu_status pu__split_make(pu__sparse *S, int incomplete, pu_int datum, pu_report *report)
+{
+    pu__logs logs = {0, 1};
+    if (pu__check_array(S->n, S->diag, 1, "diag(A)", datum, report))
+        return report->status;
+    S->l = incomplete ? S->own_l : S->value;
+    S->e = incomplete ? S->own_e : S->diag;
+    S->shift = 0;
+    while (incomplete && !pu__incomplete_try(S, S->shift)) {
+        S->shift = S->shift > 0 ? 2 * S->shift : 1e-3;
+        if (S->shift > 1e12)
+            return pu__fail(report, PU_E_NOT_DEFINITE, "A (no incomplete factor: options.solve.preconditioner)", datum, -1);
+    }
+    for (pu_int i = 0; i < S->n; i++)
+        pu__logs_add(&logs, (double)S->e[i]);
+    S->logdet = logs.sum + log(logs.product);
+    return PU_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>solver   GD, SD, CG and PCG are one loop, and have one reverse pass:
 
        r = u - A x;  d = m o r;  rho = r'(m o r)                  m = 1 except in PCG
@@ -10789,6 +11244,9 @@ PU__FN pu_status pu__side_grad(const pu_side *side, const pu_real *sums, pu_real
        x += a d;  r -= a q;  rho' = r'(m o r)
        be = rho' / rho        (GD, SD: be = 0, so that d = r)
        d = m o r + be d
+
+   Where the preconditioner is an operator M, z = M^-1 r stands in a block of its own where m o r stands above; there is no
+   reverse pass then.
 
    Passes over vectors per step and column: product with d'q 1 read and 1 write, and what the operator itself reads (2 more
    reads where it cannot do both in one sweep); advance 4 reads 2 writes (with a full tape 2 reads 1 write, and x takes 4
@@ -10822,6 +11280,9 @@ typedef struct {
     pu_int every;       /* tape interval, 0 = full tape */
     int no_repeat;      /* of unstable reverse passes */
     pu_int check_every; /* steps between looks at a device's scalars */
+    int compare;        /* steps without a preconditioner are to be told */
+    const pu_op *M;     /* PCG by an operator of the caller's; */
+    pu_precond made;    /* or by one made of A; else m is a diagonal */
     int tolerance_mode; /* columns stop at a residual */
     int converge;       /* that is rounding level, which is what the caller asked for */
     double tolerance, absolute2;
@@ -10841,6 +11302,10 @@ typedef struct {
     pu_real *m, *minv; /* n for each datum: diagonal of M^-1, and of M; NULL except in PCG */
     pu_real *host_m;   /* m and minv of one datum after the other; without a device just m */
     pu_real *mbar;     /* n: gradient in m, or NULL */
+    const pu_op *M;    /* in the place of m: an operator, */
+    pu_block z;        /* M^-1 r, */
+    pu_real *M_work;   /* and its scratch */
+    const char *failed; /* M's function that reported failure, or NULL */
     pu_block u, x, r, q, d;
     pu_block xbar, rbar, dbar, qbar, rprev; /* cotangents; the residual of the step before */
     pu_real *tape; /* directions; a run that re-orthogonalises keeps the residuals instead, see pu__directions_again */
@@ -10860,6 +11325,22 @@ typedef struct {
 
 /* CG and PCG, whose directions remember the ones before. */
 PU__FN int pu__has_momentum(pu_solver solver) { return solver == PU_CG || solver == PU_PCG; }
+
+/* What an operator M cannot do, its derivative being unknown. */
+#define PU__M_IS_CONSTANT                                                                                              \
+    "options.solve.M, preconditioner (gradients through the solver need its derivative: PU_OUTPUT, PU_MONTE_CARLO, or precond)"
+
+/* Sizes and functions of an operator M for systems of size n, before any of them is called. */
+PU__FN pu_status pu__check_precond(const pu_op *M, pu_int n, pu_report *report)
+{
+    const pu__fault faults[] = {
+        {M->rows <= 0, PU_E_ARGUMENT, "options.solve.M (its rows: at least 1; a constructor that was refused gives 0)"},
+        {M->rows != n || M->cols != n, PU_E_SIZE, "options.solve.M (rows and cols: those of A)"},
+        {M->work < 0, PU_E_ARGUMENT, "options.solve.M (its work: 0 or more)"},
+        {!M->solve, PU_E_UNSUPPORTED, "options.solve.M (it has no solve; a factor may be missing)"},
+        {0, PU_OK, ""}};
+    return pu__refuse_first(faults, report);
+}
 
 /* Checks the options and fills in their defaults for systems of size n. converge: a solve without a tolerance runs to
    rounding level. network: a reverse pass will follow. */
@@ -10891,12 +11372,29 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
         what = "options.solve.precond (needs solver = PU_PCG)";
     else if (o->step && o->solver != PU_GD)
         what = "options.solve.step (needs solver = PU_GD)";
+    else if (o->M && o->solver != PU_PCG)
+        what = "options.solve.M (needs solver = PU_PCG)";
+    else if (o->M && o->precond)
+        what = "options.solve.M, precond (one of the two)";
+    else if ((unsigned)o->preconditioner > PU_PRECOND_INCOMPLETE)
+        what = "options.solve.preconditioner (one of pu_precond)";
+    else if (o->preconditioner && o->solver != PU_PCG)
+        what = "options.solve.preconditioner (needs solver = PU_PCG)";
+    else if (o->preconditioner && (o->M || o->precond))
+        what = "options.solve.preconditioner (without M and precond)";
+    else if (o->compare && o->solver != PU_PCG)
+        what = "options.solve.compare (needs solver = PU_PCG)";
     if (what)
         return pu__refuse(report, PU_E_ARGUMENT, what);
+    if (o->M && pu__check_precond(o->M, n, report))
+        return report->status;
     /* defaults */
     plan->solver = o->solver;
     plan->adjoint = o->adjoint;
     plan->no_repeat = o->no_repeat;
+    plan->compare = o->compare;
+    plan->M = o->M;
+    plan->made = o->preconditioner;
     /* The other two adjoints are CG's. */
     if (!momentum && o->adjoint != PU_ADJOINT_SHORTCUT)
         plan->adjoint = PU_ADJOINT_FULL;
@@ -10966,7 +11464,11 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
         g->back = pu__far_reals(arena, I, kmax);
         g->host_back = pu__reals(arena, I, kmax);
     }
-    if (plan->solver == PU_PCG) {
+    g->M = plan->M; /* one that is made is put there by its maker */
+    if (g->M || plan->made) {
+        g->z = pu__cols(arena, n, kmax);
+        g->M_work = pu__reals(arena, g->M ? g->M->work : n, kmax);
+    } else if (plan->solver == PU_PCG) {
         g->m = pu__far_reals(arena, n, data);
         g->minv = pu__far_reals(arena, n, data);
         g->host_m = pu__is_far(B) ? pu__reals(arena, n, 2 * data) : g->m;
@@ -11115,14 +11617,51 @@ PU__FN pu_status pu__subtract(pu__run *g, const pu_block *x, pu_block r)
     return status;
 }
 
-/* The solver. In: u, x0 (NULL = 0), m, step. Out: x, r, histories, tape. */
+/* z = M^-1 v and s_j = v_j'z_j. Where that is not positive although v_j, whose square vv_j is, is not zero, s_j < 0: M is
+   not positive definite. A number that is none stays. */
+PU__FN pu_status pu__precondition(pu__run *g, pu_block v, const pu_real *vv, pu_real *s)
+{
+    const pu_op *M = g->M;
+    if (M->solve(M, g->k, v, g->z, g->M_work)) {
+        g->failed = "options.solve.M.solve";
+        return PU_E_OPERATOR;
+    }
+    pu__dots(g, NULL, v, g->z, s);
+    for (pu_int j = 0; j < g->k; j++)
+        if (s[j] <= 0 && vv[j] > 0)
+            s[j] = -vv[j];
+    return PU_OK;
+}
+
+/* s0 = u'M^-1 u, s1 = u'u, c0 = r'r, rho = r'M^-1 r, of which the scalars of the first stage are made. x0: r is not u. */
+PU__FN pu_status pu__forward_sums(pu__run *g, int x0)
+{
+    const pu_state *s = &g->s;
+    pu_status status = PU_OK;
+    pu__dots(g, NULL, g->u, g->u, s->s1);
+    pu__dots(g, NULL, g->r, g->r, s->c0);
+    if (!g->M) {
+        pu__dots(g, g->m, g->u, g->u, s->s0);
+        pu__dots(g, g->m, g->r, g->r, s->rho);
+        return PU_OK;
+    }
+    if (x0)
+        status = pu__precondition(g, g->u, s->s1, s->s0);
+    if (!status)
+        status = pu__precondition(g, g->r, s->c0, s->rho);
+    for (pu_int j = 0; j < g->k && !x0; j++)
+        s->s0[j] = s->rho[j];
+    return status;
+}
+
+/* The solver. In: u, x0 (NULL = 0), m or M, step. Out: x, r, histories, tape. */
 PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
 {
     const pu_backend *B = g->B;
     const pu_state *s = &g->s;
     const pu_real *m = g->m, *a = s->a, *be = s->be;
     pu_real *pi = s->pi, *rho = s->rho;
-    pu_block u = g->u, r = g->r, d = g->d;
+    pu_block u = g->u, r = g->r, d = g->d, z = g->M ? g->z : r; /* m o z is M^-1 r: z, or m o r */
     pu_int k = g->k, every = g->reorthogonal ? 0 : g->plan.every;
     pu_int strip = B->host ? 2048 : g->n; /* rows: on a host as many as stay in the nearest cache */
     int later = g->tape && !every && !g->reorthogonal; /* all directions stay there: x = x0 + sum a_i d_i afterwards */
@@ -11131,17 +11670,15 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     pu_status status = pu__subtract(g, x0, r);
     pu_term start = pu__term(x0 ? *x0 : u);
     pu__combine(g, g->x, x0 ? 1 : 0, &start);
-    pu__dots(g, m, u, u, s->s0);
-    pu__dots(g, NULL, u, u, s->s1);
-    pu__dots(g, NULL, r, r, s->c0);
-    pu__dots(g, m, r, r, rho);
+    if (!status)
+        status = pu__forward_sums(g, x0 != NULL);
     pu__run_stage(g, PU_STAGE_START, 0);
     for (pu_int j = 0; g->known && j < k; j++) /* pu_cuda_solve has nothing on the host */
         g->known[j] = 0;
     for (g->done = 0; g->done < I && !stopped && !status; g->done++) {
         pu_int i = g->done;
         /* d = m o r + be d, without be at first */
-        pu_term terms[] = {pu__term_m(r, m), pu__term_c(d, be)};
+        pu_term terms[] = {pu__term_m(z, m), pu__term_c(d, be)};
         d = later ? pu__slot(g, g->tape, i) : g->d;
         pu__combine(g, d, i > 0 ? 2 : 1, terms);
         if (g->reorthogonal)
@@ -11155,13 +11692,15 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
         pu__run_stage(g, PU_STAGE_ALPHA, i);
         /* x += a d;  r -= a q;  rho' = r'(m o r) */
         rho += k;
-        B->advance(B->user, g->n, k, a, m, d, g->q, later ? pu__none : g->x, r, rho);
+        B->advance(B->user, g->n, k, a, m, d, g->q, later ? pu__none : g->x, r, g->M ? s->s1 : rho);
+        if (g->M && !status)
+            status = pu__precondition(g, r, s->s1, rho);
         if (g->reorthogonal) {
             pu__project(g, r, i, m, NULL);
             pu__dots(g, m, r, r, rho);
         }
         /* be = rho' / rho */
-        if (g->plan.tolerance_mode)
+        if (g->plan.tolerance_mode && !g->M)
             pu__dots(g, NULL, r, r, s->s1);
         pu__run_stage(g, PU_STAGE_BETA, i);
         stopped = pu__all_stopped(g, i);
@@ -11179,6 +11718,32 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
             B->combine(B->user, pu__min(strip, g->n - from), k, terms[0].x, (int)(end - i) + 1, terms);
         }
     return status;
+}
+
+/* Steps that CG without a preconditioner takes from x = 0 until r'r <= target, for column 0 of u, whose solution is known:
+   what a preconditioner is compared with. Uses up r, d and q. 1,001: more than 1,000; -1: it failed. */
+PU__FN pu_int pu__plain_steps(pu__run *g, double target)
+{
+    enum { MOST = 1000 };
+    pu_int n = g->n, steps = 0;
+    pu_real *r = g->r.at, *d = g->d.at;
+    double rho = pu__dot(n, NULL, g->u.at, g->u.at);
+    pu__copy(r, g->u.at, n);
+    pu__copy(d, r, n);
+    for (; rho > target && steps <= MOST; steps++) {
+        double pi, before = rho;
+        if (g->A->product(g->A->self, 1, g->d, g->q, 0, NULL))
+            return -1;
+        g->products++;
+        pi = pu__dot(n, NULL, d, g->q.at);
+        if (!(pi > 0))
+            return -1;
+        pu__axpy(n, (pu_real)(-rho / pi), g->q.at, r);
+        rho = pu__dot(n, NULL, r, r);
+        for (pu_int i = 0; i < n; i++)
+            d[i] = r[i] + (pu_real)(rho / before) * d[i];
+    }
+    return steps;
 }
 
 /* xbar = u - A x, recomputed, and the inner products that reports and objectives need. */
@@ -11615,6 +12180,7 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
     memset(&probe.plan, 0, sizeof probe.plan); /* no tolerance, a full tape */
     pu__run_set(&probe, PU_CG, 1);
     probe.m = NULL;
+    probe.M = NULL;
     probe.reorthogonal = 0;
     probe.tape = NULL;
     g->host_steps[0] = 0; /* the number of the datum whose normals these are */
@@ -11674,6 +12240,12 @@ PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
     return PU_OK;
 }
 
+/* Did column j end because r'M^-1 r was not positive? */
+PU__FN int pu__breakdown_of_M(const pu__run *g, pu_int j)
+{
+    return g->M && g->host_stop[j] == PU_STOP_BREAKDOWN && g->host_rho[(pu_int)g->host_steps[j] * g->k + j] < 0;
+}
+
 /* Outcome of the columns just solved: the worst of them, recorded. first: number of column 0 in the caller's count. */
 PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_report *report)
 {
@@ -11684,7 +12256,8 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
         if (!pu__is_worse(status, report->status))
             continue;
         /* columns of several data may be side by side, `each` of every datum */
-        (void)pu__fail(report, status, "solver", datum < 0 ? datum : datum + j / g->each, (pu_int)g->host_steps[j]);
+        (void)pu__fail(report, status, pu__breakdown_of_M(g, j) ? "options.solve.M (r'z, M z = r, was not positive)" : "solver",
+                       datum < 0 ? datum : datum + j / g->each, (pu_int)g->host_steps[j]);
         report->where.column = first + j % g->each;
     }
     return report->status;
@@ -11739,7 +12312,7 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_i
     for (;;) {
         (void)pu__refuse(report, PU_OK, ""); /* a repeated solve starts with a clean report */
         if (pu__forward(g, x0, g->plan.I) || pu__residual(g))
-            return pu__operator_failed(report, "A.apply", datum);
+            return pu__operator_failed(report, g->failed ? g->failed : "A.apply", datum);
         if (!pu__is_late(g, network))
             outcome = pu__run_status(g, datum, first, report);
         if (pu__fatal(outcome) || !pu__is_watched(g, network) || g->reorthogonal || pu__reverse_is_safe(g))
@@ -11844,6 +12417,17 @@ PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_
     return PU_OK;
 }
 
+/* The numbers of an operator M, and its test on random vectors: q'M^-1 p = p'M^-1 q and p'M^-1 p > 0. test: 4 n reals,
+   work: scratch of M for one column. */
+PU__FN pu_status pu__test_precond(const pu_op *M, pu_real *test, pu_real *work, pu_report *report)
+{
+    pu_op inverse = *M;
+    if (pu__check_op(M, &pu__names_M, report) || M->trusted >= 2)
+        return report->status;
+    inverse.apply = pu__apply_solve;
+    return pu__check_adjoint(&inverse, &pu__names_M, test, work, report);
+}
+
 /* GD step of every column: the caller's, or 1 / lambda_max from below, kept 10 % on the safe side. */
 PU__FN pu_status pu__set_step(pu__run *g, const pu_real *step, pu_int datum, pu_report *report)
 {
@@ -11941,6 +12525,8 @@ typedef struct {
     pu__run run;
     void *side_memory;
     size_t side_bytes;
+    pu__sparse sparse;          /* A, where a preconditioner is made of it, */
+    pu_op M;                    /* and that */
     pu_block x0;                /* on the device */
     pu_real *sums, *far_sums;   /* what the side's grad adds up: on the host, on the device */
     pu_block near_x, near_rbar; /* results on the host */
@@ -11958,6 +12544,12 @@ PU__FN void pu__solve_layout(void *self, pu__arena *arena)
     arena->B = w->B;
     w->system = pu__operator_system(&w->A);
     pu__run_layout(&w->run, arena, &w->system, w->B, &w->plan, k, 1, w->gradients);
+    if (w->plan.made) {
+        pu__sparse_layout(&w->sparse, arena, n, (pu_int)pu__sparse_bound(&w->resolved, NULL, 0, NULL), 0,
+                          pu__sparse_use(w->plan.made));
+        w->M = pu__op_split(&w->sparse);
+        w->run.M = &w->M;
+    }
     w->A.work = pu__far_reals(arena, op->work, k);
     w->side_memory = pu__take_from(arena, 1, (pu_int)w->side_bytes, 1, 1);
     w->test = pu__reals(arena, n, 4);
@@ -12008,6 +12600,12 @@ PU__FN pu_status pu__solve_make(pu__solve_job *w, const pu_op *A, const pu_solve
     w->resolved = pu__resolve(A);
     w->o = pu__solve_defaults(options);
     w->B = backend ? backend : pu_backend_cpu();
+    if (pu__is_far(w->B) && (w->o->M || w->o->preconditioner || w->o->compare))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.M, preconditioner, compare (not on a device: leave out the backend)");
+    if (w->o->preconditioner && !pu__csr_of(&w->resolved))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.preconditioner (needs a pu_csr as A)");
+    if ((w->o->M || w->o->preconditioner) && w->gradients)
+        return pu__refuse(report, PU_E_UNSUPPORTED, PU__M_IS_CONSTANT);
     if (pu__check_form_sizes(A, &pu__names_A, report) ||
         pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report) || pu__check_backend(w->B, report))
         return report->status;
@@ -12030,6 +12628,14 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
     return pu__measure(&call, pu__solve_layout, &w, bytes);
 }
 
+/* A preconditioner made of A. */
+PU__FN pu_status pu__solve_split(pu__solve_job *w, pu_report *report)
+{
+    if (pu__sparse_make(&w->sparse, &w->resolved, NULL, NULL, 0, NULL))
+        return pu__refuse(report, PU_E_NOT_SYMMETRIC, "A");
+    return pu__split_make(&w->sparse, w->plan.made == PU_PRECOND_INCOMPLETE, -1, report);
+}
+
 /* The tests that need scratch, step size or preconditioner, the solve, and the gradient terms of w/2 x'A x and of what
    comes back through the solver. */
 PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
@@ -12041,11 +12647,12 @@ PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
     pu_int n = g->n;
     const pu_block *x0 = io->x0 ? &w->x0 : NULL;
     pu_real *grad = io->grad_A ? w->far_sums : NULL;
-    int own = g->m && !w->o->precond; /* PCG without the caller's m takes 1 / diag(A), which is put into test */
+    int own = g->m && !w->o->precond; /* PCG with a diagonal, without the caller's m takes 1 / diag(A), which is put into test */
     pu_status status;
     if (pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report) ||
         (A->trusted < 2 && pu__check_adjoint(A, &pu__names_A, w->test, w->work, report)) ||
-        (g->plan.solver == PU_GD && pu__set_step(g, w->o->step, -1, report)))
+        (w->plan.M && pu__test_precond(g->M, w->test, g->M_work, report)) ||
+        (w->plan.made && pu__solve_split(w, report)) || (g->plan.solver == PU_GD && pu__set_step(g, w->o->step, -1, report)))
         return report->status;
     if (own && !A->diag)
         return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.precond)");
@@ -12149,6 +12756,11 @@ PU__FN pu_status pu__solve_run(pu__solve_job *w, pu_report *report)
     }
     if (io->grad_A)
         pu__copy(io->grad_A, w->grad, w->given->params);
+    if (plan->compare) {
+        report->steps_with = (pu_int)w->run.host_steps[0];
+        report->steps_without = pu__plain_steps(&w->run, pu__max(w->run.rr[0], w->run.tt[0]));
+        report->products = w->run.products;
+    }
     return status;
 }
 
@@ -12193,6 +12805,7 @@ PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const p
      band      autoregression, a diagonal          Gamma + diag(shift), one sweep    one sweep with the product
      spectrum  a diagonal, Fourier                 through the transform, one sweep  with the product
      gram      any, a map with a gram product      Gamma X, then Phi'W Phi X         of psi from the gram product
+     sparse    a diagonal or sparse, likewise      A itself was made a sparse matrix the same, after Phi X
 
    What a product leaves behind for the gradient of the same columns (Phi X, Phi'W Phi X or sums) belongs to the posterior and
    is valid until the next product: `left` says what it is.
@@ -12271,6 +12884,7 @@ struct pu__posterior {
     pu_real *scaled;           /* kmax, likewise */
     double *sums;              /* kinds band and spectrum: sums over rows of each column */
     pu_real *A;                /* D x D, room for a formed A */
+    pu__sparse *sparse;        /* A as a sparse matrix, or NULL */
     pu_real *unit;             /* M, where Gamma has diffuse states and Phi no row
                                    */
     pu_real *panel;            /* for products of matrices, where A is formed or an engine is dense or dual */
@@ -12416,6 +13030,15 @@ PU__FN pu_status pu__formed_product(PU__PRODUCT_ARGS)
     pu_op A = pu_op_dense(p->D, p->D, p->A);
     p->left = PU__LEFT_NOTHING;
     return A.apply(&A, k, X, Y, add, NULL);
+}
+
+/* sparse: A is a sparse matrix */
+PU__FN pu_status pu__sparse_product(PU__PRODUCT_ARGS)
+{
+    pu__posterior *p = (pu__posterior *)self;
+    p->left = PU__LEFT_NOTHING;
+    pu__sparse_apply(p->sparse, k, X, Y, add, p->work);
+    return PU_OK;
 }
 
 /* band: (Gamma + diag(shift)) X with the inner products on the way */
@@ -12669,6 +13292,7 @@ static const pu__product_kind pu__kind_formed = {pu__formed_product, NULL};
 static const pu__product_kind pu__kind_band = {pu__band_product, pu__band_fused};
 static const pu__product_kind pu__kind_spectrum = {pu__spectrum_product, pu__spectrum_fused};
 static const pu__product_kind pu__kind_gram = {pu__gram_product, NULL};
+static const pu__product_kind pu__kind_sparse = {pu__sparse_product, NULL};
 
 /* Can Phi work on a part of its rows? */
 PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows; }
@@ -12734,7 +13358,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
         p->scaled = pu__reals(arena, kmax, 1);
         p->sums = pu__doubles(arena, kmax, 2);
     }
-    p->work = pu__far_reals(arena, pu__most(p->Gamma->op.work, p->Phi->op.work), kmax);
+    p->work = pu__far_reals(arena, pu__most(pu__most(p->Gamma->op.work, p->Phi->op.work), p->sparse ? 2 * p->D : 0), kmax);
     p->work_host = far ? pu__reals(arena, pu__most(Gamma->work, Phi->work), 1) : p->work;
     if (form)
         p->A = pu__reals(arena, p->D, p->D);
@@ -13199,6 +13823,8 @@ typedef struct {
     double row_terms, row_sum; /* largest phi_m's: sum of the sizes of its terms, and itself */
 } pu__chain_work;
 
+typedef struct pu__cholmod pu__cholmod;
+
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
 typedef struct {
     pu__posterior *post;
@@ -13228,6 +13854,9 @@ typedef struct {
     pu__markov *markov;
     double *kalman;  /* Kalman, per step: see pu__kalman_prepare */
     double *squares; /* Kalman: six S x S matrices */
+    pu__sparse *sparse;   /* CHOLMOD: A, */
+    pu__cholmod *cholmod; /* and its factor */
+    int all_rows;         /* with the places of all rows of Phi */
     pu__chain_work chain;
 } pu__direct;
 
@@ -14768,6 +15397,325 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>cholmod   the engine for a sparse A, by SuiteSparse's CHOLMOD
+
+   P A P' = L L' with an order P that keeps L sparse (AMD: no randomness), in double in every build. Sigma in the places of L by
+   Takahashi's recursion, which is all that gradients need: from the last column of L diag(d) L' (unit diagonal) to the first,
+     Sigma_ij = -sum_k Sigma_ik L_kj,   Sigma_jj = 1/d_j - sum_k Sigma_jk L_kj,   i, k in the places of column j below j.
+   Pairs of these places are places of L in turn. CHOLMOD's memory is its own malloc, and given back before a call ends; it
+   prints nothing and has no handler.
+   ------------------------------------------------------------------------------------------------ */
+
+#ifdef PU_USE_CHOLMOD
+/* What CHOLMOD holds for a datum. */
+struct pu__cholmod {
+    cholmod_common common;
+    int open;                      /* common has been started */
+    cholmod_sparse *A;
+    cholmod_factor *L;
+    cholmod_dense *X, *Y, *E;      /* of solves */
+    double *Z;                     /* Sigma in the places of L, or NULL */
+    SuiteSparse_long *where, *mark; /* D: place of an unknown in the order; scratch, zero */
+    size_t entries;                /* of Z */
+};
+
+/* Gives everything back. */
+PU__FN void pu__cholmod_close(pu__cholmod *c)
+{
+    cholmod_common *common;
+    size_t n;
+    if (!c || !c->open)
+        return;
+    common = &c->common;
+    n = c->A ? c->A->ncol : 0;
+    if (c->Z)
+        (void)cholmod_l_free(c->entries, sizeof(double), c->Z, common);
+    if (c->where)
+        (void)cholmod_l_free(2 * n, sizeof(SuiteSparse_long), c->where, common);
+    (void)cholmod_l_free_dense(&c->X, common);
+    (void)cholmod_l_free_dense(&c->Y, common);
+    (void)cholmod_l_free_dense(&c->E, common);
+    (void)cholmod_l_free_factor(&c->L, common);
+    (void)cholmod_l_free_sparse(&c->A, common);
+    (void)cholmod_l_finish(common);
+    memset(c, 0, sizeof *c);
+}
+
+/* A's upper triangle by columns, which is the lower one by rows, with the diagonal last in each; then its order and what L
+   will be like. Returns whether that worked. */
+PU__FN int pu__cholmod_open(pu__cholmod *c, const pu__sparse *S)
+{
+    cholmod_common *common = &c->common;
+    pu_int n = S->n;
+    memset(c, 0, sizeof *c);
+    (void)cholmod_l_start(common);
+    c->open = 1;
+    common->print = 0;
+    common->error_handler = NULL;
+    common->try_catch = 1;
+    common->nmethods = 1;
+    common->method[0].ordering = CHOLMOD_AMD;
+    common->quick_return_if_not_posdef = 1;
+    c->A = cholmod_l_allocate_sparse((size_t)n, (size_t)n, (size_t)(S->start[n] + n), 1, 1, 1, CHOLMOD_REAL, common);
+    if (!c->A)
+        return 0;
+    SuiteSparse_long *start = (SuiteSparse_long *)c->A->p, *index = (SuiteSparse_long *)c->A->i, at = 0;
+    double *value = (double *)c->A->x;
+    for (pu_int i = 0; i < n; i++) {
+        start[i] = at;
+        for (pu_int s = S->start[i]; s < S->start[i + 1]; s++) {
+            index[at] = S->index[s];
+            value[at++] = S->wide[s];
+        }
+        index[at] = i;
+        value[at++] = S->wide_diag[i];
+    }
+    start[n] = at;
+    c->L = cholmod_l_analyze(c->A, common);
+    return c->L && common->status >= CHOLMOD_OK;
+}
+
+/* Pivot j of the factor, in its order: d_j, or L_jj^2. `super` is the supernode that j is in, or before it. */
+PU__FN double pu__cholmod_pivot(const cholmod_factor *L, SuiteSparse_long j, SuiteSparse_long *super)
+{
+    const double *x = (const double *)L->x;
+    double one;
+    if (!L->is_super) {
+        one = x[((const SuiteSparse_long *)L->p)[j]];
+        return L->is_ll ? one * one : one;
+    }
+    const SuiteSparse_long *first = (const SuiteSparse_long *)L->super, *px = (const SuiteSparse_long *)L->px,
+                           *pi = (const SuiteSparse_long *)L->pi;
+    while (j >= first[*super + 1])
+        ++*super;
+    one = x[px[*super] + (j - first[*super]) * (pi[*super + 1] - pi[*super] + 1)];
+    return one * one;
+}
+
+/* Says why CHOLMOD has failed. */
+PU__FN pu_status pu__cholmod_failed(const pu__cholmod *c, pu_int n, pu_report *report)
+{
+    if (c->common.status == CHOLMOD_TOO_LARGE)
+        return pu__fail(report, PU_E_OVERFLOW, "A (CHOLMOD: its factor)", n, -1);
+    return pu__fail(report, PU_E_MEMORY, "CHOLMOD (its own memory, beyond the workspace)", n, -1);
+}
+
+/* A as a sparse matrix, its factor, log det A. With variances of all rows of Phi wanted, places of all rows are in A, zero
+   where they are not observed. */
+PU__FN pu_status pu__cholmod_prepare(PU__PREPARE_ARGS)
+{
+    const pu__posterior *p = e->post;
+    pu__cholmod *c = e->cholmod;
+    pu__sparse *S = e->sparse;
+    pu_int D = p->D;
+    SuiteSparse_long super = 0;
+    double kappa = 1, *wide = S->wide;
+    pu__logs logs = {0, 1};
+    pu__cholmod_close(c);
+    if (pu__sparse_make(S, p->model->Gamma, p->model->Phi, p->w_all, e->all_rows ? p->M : p->observed,
+                        e->all_rows ? NULL : p->list))
+        return pu__fail(report, PU_E_NOT_SYMMETRIC, "Gamma", n, -1);
+    for (pu_int i = 0; i < S->start[D]; i++)
+        if (!pu__finite_double(wide[i]))
+            return pu__fail(report, PU_NONFINITE, "A", n, -1);
+    for (pu_int i = 0; i < D; i++) {
+        e->diag[i] = (pu_real)S->wide_diag[i];
+        if (!pu__finite_double(S->wide_diag[i]))
+            return pu__fail(report, PU_NONFINITE, "A", n, i * D + i);
+    }
+    if (!pu__cholmod_open(c, S) || !cholmod_l_factorize(c->A, c->L, &c->common) || c->common.status < CHOLMOD_OK)
+        return pu__cholmod_failed(c, n, report);
+    const SuiteSparse_long *order = (const SuiteSparse_long *)c->L->Perm;
+    for (pu_int j = 0; j < D; j++) {
+        /* L L' ends at `minor`; L diag(d) L' does not mind a negative d */
+        double pivot = (size_t)j < c->L->minor ? pu__cholmod_pivot(c->L, j, &super) : 0;
+        pu_int bad = (pu_int)order[j];
+        if (!(pivot > 0))
+            return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
+        pu__logs_add(&logs, pivot);
+        kappa = pu__max(kappa, S->wide_diag[order[j]] / pivot);
+    }
+    e->kappa = kappa;
+    e->eps = DBL_EPSILON;
+    e->lost = 1;
+    e->logdet = logs.sum + log(logs.product);
+    return PU_OK;
+}
+
+/* x = A^-1 u, all columns at once. */
+PU__FN pu_status pu__cholmod_solve(PU__COLUMNS_ARGS)
+{
+    pu__cholmod *c = e->cholmod;
+    pu_int D = e->post->D;
+    cholmod_dense *b = cholmod_l_allocate_dense((size_t)D, (size_t)k, (size_t)D, CHOLMOD_REAL, &c->common);
+    int good = b != NULL;
+    for (pu_int i = 0; good && i < D * k; i++)
+        ((double *)b->x)[i] = (double)pu__col(e->u, i / D)[i % D];
+    good = good && cholmod_l_solve2(CHOLMOD_A, c->L, b, NULL, &c->X, NULL, &c->Y, &c->E, &c->common);
+    for (pu_int i = 0; good && i < D * k; i++)
+        pu__col(e->x, i / D)[i % D] = (pu_real)((const double *)c->X->x)[i];
+    (void)cholmod_l_free_dense(&b, &c->common);
+    return good ? PU_OK : pu__note_failure(e->post, PU_E_OPERATOR, "CHOLMOD (its solve: out of memory?)");
+}
+
+/* Column j of Sigma in the places of L, from those behind it: s_i = sum_k Sigma_ik L_kj is added up in Z itself. mark: for each row
+   of the column its place behind the first one, else zero. */
+PU__FN void pu__takahashi_column(const cholmod_factor *L, SuiteSparse_long j, SuiteSparse_long *mark, double *Z)
+{
+    const SuiteSparse_long *p = (const SuiteSparse_long *)L->p, *row = (const SuiteSparse_long *)L->i + p[j],
+                           *count = (const SuiteSparse_long *)L->nz;
+    const double *x = (const double *)L->x + p[j];
+    double *z = Z + p[j], sum = 0;
+    SuiteSparse_long c = count[j];
+    for (SuiteSparse_long t = 1; t < c; t++) {
+        mark[row[t]] = t;
+        z[t] = 0;
+    }
+    for (SuiteSparse_long t = 1; t < c; t++) {
+        SuiteSparse_long k = row[t], end = p[k] + count[k];
+        double l = x[t], own = Z[p[k]] * l;
+        for (SuiteSparse_long r = p[k] + 1; r < end; r++) {
+            SuiteSparse_long at = mark[((const SuiteSparse_long *)L->i)[r]];
+            if (!at)
+                continue;
+            z[at] += Z[r] * l;
+            own += Z[r] * x[at];
+        }
+        z[t] += own;
+    }
+    for (SuiteSparse_long t = 1; t < c; t++) {
+        mark[row[t]] = 0;
+        z[t] = -z[t];
+        sum += z[t] * x[t];
+    }
+    z[0] = 1 / x[0] - sum;
+}
+
+/* Sigma in the places of L, once; by how much A_ii exceeds 1 / Sigma_ii goes to e->lost, as in the banded engine. */
+PU__FN pu_status pu__cholmod_inverse(pu__direct *e)
+{
+    pu__cholmod *c = e->cholmod;
+    cholmod_factor *L = c->L;
+    pu_int D = e->post->D;
+    if (c->Z)
+        return PU_OK;
+    if (cholmod_l_change_factor(CHOLMOD_REAL, 0, 0, 1, 1, L, &c->common)) {
+        const SuiteSparse_long *p = (const SuiteSparse_long *)L->p;
+        c->entries = (size_t)p[D];
+        c->Z = (double *)cholmod_l_malloc(c->entries, sizeof(double), &c->common);
+        c->where = (SuiteSparse_long *)cholmod_l_calloc(2 * (size_t)D, sizeof(SuiteSparse_long), &c->common);
+    }
+    if (!c->Z || !c->where)
+        return pu__note_failure(e->post, PU_E_OPERATOR, "CHOLMOD (out of its own memory, for Sigma)");
+    c->mark = c->where + D;
+    for (pu_int j = D - 1; j >= 0; j--) {
+        pu_int i = (pu_int)((const SuiteSparse_long *)L->Perm)[j];
+        c->where[i] = j;
+        pu__takahashi_column(L, j, c->mark, c->Z);
+        e->lost = pu__max(e->lost, e->sparse->wide_diag[i] * c->Z[((const SuiteSparse_long *)L->p)[j]]);
+    }
+    e->kappa = pu__max(e->kappa, e->lost);
+    return PU_OK;
+}
+
+/* Sigma_ij where that is a place of L, else NaN. Rows ascend within a column. */
+PU__FN double pu__cholmod_at(const pu__cholmod *c, pu_int i, pu_int j)
+{
+    const cholmod_factor *L = c->L;
+    SuiteSparse_long a = c->where[i], b = c->where[j], column = a < b ? a : b, row = a < b ? b : a;
+    SuiteSparse_long low = ((const SuiteSparse_long *)L->p)[column], high = low + ((const SuiteSparse_long *)L->nz)[column];
+    const SuiteSparse_long *rows = (const SuiteSparse_long *)L->i;
+    while (high - low > 1) {
+        SuiteSparse_long middle = low + (high - low) / 2;
+        if (rows[middle] <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return rows[low] == row ? c->Z[low] : (double)NAN;
+}
+
+/* phi_m'Sigma phi_m, and where z is not NULL z = Sigma phi_m in the row's own places; NaN where L has not all of them. */
+PU__FN double pu__cholmod_row(pu__direct *e, const pu_op *map, pu_int m, double *z)
+{
+    const pu_csr *a = pu__csr_of(map);
+    const pu__cholmod *c = e->cholmod;
+    double square = 0;
+    if (!a) { /* a diagonal */
+        double v = (double)pu__diagonal_at(map, m), one = v * pu__cholmod_at(c, m, m);
+        if (z)
+            *z = one;
+        return v * one;
+    }
+    for (pu_int s = a->start[m]; s < a->start[m + 1]; s++) {
+        double sum = 0;
+        for (pu_int r = a->start[m]; r < a->start[m + 1]; r++)
+            sum += (double)a->value[r] * pu__cholmod_at(c, a->index[s], a->index[r]);
+        if (z)
+            z[s - a->start[m]] = sum;
+        square += (double)a->value[s] * sum;
+    }
+    return square;
+}
+
+/* lane += gradient of 1/2 tr(A Sigma), entry by entry. */
+PU__FN pu_status pu__cholmod_sigma(PU__SIGMA_ARGS)
+{
+    pu__posterior *p = e->post;
+    const pu__slots *s = &p->slots;
+    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
+    const pu_csr *g = pu__csr_of(Gamma), *phi = pu__csr_of(Phi);
+    double half = (double)e->times / 2;
+    if (pu__cholmod_inverse(e))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; s->want_Gamma && i < p->D; i++) {
+        if (!g)
+            lane[pu__diagonal_full(Gamma) ? i : 0] += (pu_real)(half * pu__cholmod_at(e->cholmod, i, i));
+        for (pu_int t = g ? g->start[i] : 0; g && t < g->start[i + 1]; t++)
+            lane[t] += (pu_real)(half * pu__cholmod_at(e->cholmod, i, g->index[t]));
+    }
+    for (pu_int i = 0; (s->want_Phi || s->want_psi) && i < p->observed; i++) {
+        pu_int m = p->list[i], first = phi ? phi->start[m] : m, count = phi ? phi->start[m + 1] - first : 1;
+        double weight = 2 * half * (double)p->model->psi[m];
+        lane[s->psi + m] += (pu_real)(half * pu__cholmod_row(e, Phi, m, e->column));
+        for (pu_int t = 0; s->want_Phi && t < count; t++)
+            lane[s->Phi + (phi || pu__diagonal_full(Phi) ? first + t : 0)] += (pu_real)(weight * e->column[t]);
+    }
+    return PU_OK;
+}
+
+/* Diagonals of Sigma and of map Sigma map'. Rows of the map whose places L has not are solved for. */
+PU__FN pu_status pu__cholmod_spread(PU__SPREAD_ARGS)
+{
+    pu__posterior *p = e->post;
+    const pu_op *map = p->map;
+    int direct = map->form == PU_FORM_SPARSE || map->form == PU_FORM_DIAGONAL;
+    if (pu__cholmod_inverse(e))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; variance && i < p->D; i++)
+        variance[i] = (pu_real)pu__cholmod_at(e->cholmod, i, i);
+    for (pu_int m = 0; fit && m < p->M; m++) {
+        double square = direct ? pu__cholmod_row(e, map, m, NULL) : (double)NAN;
+        if (square != square) {
+            pu__zeros(p->row_sum, p->M);
+            p->row_sum[m] = 1;
+            if (map->apply_t(map, 1, pu__rows(p->row_sum, p->M), e->u, 0, p->work))
+                return pu__note_failure(p, PU_E_OPERATOR, "Phi.apply_t");
+            if (pu__cholmod_solve(e, 1, 1))
+                return PU_E_OPERATOR;
+            square = pu__dot(p->D, NULL, e->u.at, e->x.at);
+        }
+        fit[m] = (pu_real)pu__max(square, 0);
+    }
+    return PU_OK;
+}
+
+#define PU__CHOLMOD_FUNCTIONS {pu__cholmod_prepare, pu__cholmod_solve, pu__cholmod_sigma, pu__cholmod_spread, 1}
+#else
+#define PU__CHOLMOD_FUNCTIONS PU__ZERO
+#endif
+
+/* ------------------------------------------------------------------------------------------------
    >>engines   what the direct engines have in common: diagonals of Sigma, which of them serves a model, their memory
    ------------------------------------------------------------------------------------------------ */
 
@@ -14864,7 +15812,9 @@ static const pu__engine_functions pu__engines[PU_ENGINES] = {
     {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread, 1},
     {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread, 1},
     {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread, 1},
-    {pu__kalman_prepare, pu__banded_solve, pu__band_terms, pu__band_spread, 0}};
+    {pu__kalman_prepare, pu__banded_solve, pu__band_terms, pu__band_spread, 0},
+    PU__CHOLMOD_FUNCTIONS,
+    PU__ZERO};
 
 static const char pu__no_precision[] = "Gamma (a structural model has no precision: take PU_KALMAN, or leave the engine open)";
 
@@ -14878,6 +15828,12 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
         return "Gamma (a diffuse start has no covariance: dense, banded or iterative)";
     if (engine == PU_DUAL && !G->solve)
         return "Gamma.solve (or take another engine)";
+#ifndef PU_USE_CHOLMOD
+    if (engine == PU_CHOLMOD)
+        return "options.engine (PU_CHOLMOD: compile with PU_USE_CHOLMOD, link -lcholmod)";
+#endif
+    if (engine == PU_CHOLMOD && !pu__sparse_forms(G, P))
+        return "Gamma, Phi (PU_CHOLMOD: Gamma a diagonal or pu_csr, Phi a pu_csr or diagonal)";
     if (engine != PU_BANDED && engine != PU_KALMAN)
         return NULL;
     if (!G->band_add || G->band < 0)
@@ -14907,6 +15863,14 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
         e->Y = pu__reals(arena, most, pu__most(most, PU__SPAN));
     }
     e->diag = pu__reals(arena, D, 1);
+#ifdef PU_USE_CHOLMOD
+    if (served[PU_CHOLMOD]) {
+        e->cholmod = (pu__cholmod *)pu__take(arena, 1, 1, sizeof *e->cholmod);
+        e->column = pu__doubles(arena, D, 1);
+    }
+    if (e->cholmod)
+        e->cholmod->open = 0;
+#endif
     if (e->post->model->Gamma->form == PU_FORM_CHAIN) {
         pu__chain_layout(e, arena);
         return;
@@ -14963,6 +15927,8 @@ typedef struct {
     pu_int *member;   /* group: the data at hand */
     pu_int loaded;    /* datum whose observations are in post; -1 none */
     int kept;         /* diag(A) and, where it is formed, A are those of the observed rows in post */
+    pu__sparse sparse; /* A as a sparse matrix, where job->sparse says so, */
+    pu_op M;          /* and the preconditioner made of it */
     /* log det quadrature, for the data of two batches (pu__ring_at): s, the centre of the spectrum; log det M of PCG */
     double *centre, *logdet_M;
 } pu__worker;
@@ -14983,6 +15949,7 @@ typedef struct {
     double eta_size, nu_size; /* of the gradients in eta and nu */
     /* |x - A^-1 u|_A^2 as estimated, extreme Ritz values; high = 0: unknown */
     double energy, low, high;
+    pu_int plain_steps; /* see pu__plain_steps */
 } pu__staged_column;
 
 enum { PU__PATTERNS = 128 };
@@ -15026,7 +15993,11 @@ typedef struct {
     pu_int most[PU_ENGINES];     /* and the most of a datum */
     pu_int reserved[PU_ENGINES]; /* served, or nonzero: PU_ENGINE_AUTO may have to fall back on it, and has memory for it */
     double ns;                   /* predicted time */
-    int form;                    /* for some data of the iterative engine A is made a matrix */
+    int form;                    /* for some data of the iterative engine A is made a matrix; */
+    int sparse;                  /* a sparse matrix, of its data */
+    double room;                 /* entries below A's diagonal at most, where it can be sparse; else -1 */
+    double factor_flops, factor_entries; /* of CHOLMOD's factor of the first datum's A, -1: not known */
+    pu_int entries;              /* of Phi in the rows of the datum that has most */
     /* A pattern's place is that of its hash; one that was seen once gives way. A hint: loading compares rows. */
     pu__pattern patterns[PU__PATTERNS];
     int sharing;                      /* some pattern has several data */
@@ -15069,6 +16040,7 @@ typedef struct {
     pu__staged_column *columns;           /* N x (K+1) */
     double *c, *logdet;            /* N */
     double gamma_logdet, shared_c; /* log det Gamma; 1/2 nu'Gamma nu - 1/2 log det Gamma */
+    double M_logdet;               /* log det M, where the preconditioner is an operator */
     pu_real *gamma_diag;           /* D: its diagonal, zero where it is not known */
     double gamma_nu_top;           /* largest |Gamma nu| */
     double nu_moves;               /* pu__value.moves of nu'Gamma nu, where that is a term of its own */
@@ -15095,6 +16067,7 @@ typedef struct {
 
 /* per multiplication of a product with few columns, in ns, and per row of it and column besides; of a product of
    matrices */
+#define PU__NS_ENTRY 0.5 /* per stored entry of a sparse matrix and column */
 #ifdef PU_FLOAT
 #define PU__NS        0.037
 #define PU__NS_ROW    10
@@ -15116,11 +16089,98 @@ PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
     /* a product per step and column, two with a reverse pass, and one for the residual: each Gamma x, Phi x and Phi't */
     double count = ((job->network ? 2 : 1) * (double)job->asked_steps + 1) * columns;
     double each = count * (PU__NS * (pu__flops(job->Gamma) + 2 * phi) + PU__NS_ROW * m);
+    double M = job->plan.M ? count * PU__NS * pu__flops(job->plan.M) : 0;
+    /* A as a sparse matrix, once made, and as much again for a preconditioner made of it */
+    double entries = 2 * job->room + D;
+    if (job->sparse)
+        each = count * (PU__NS_ENTRY * entries * (job->plan.made ? 2 : 1)) + 20 * entries;
     /* the last term: the product with Phi that the gradient then lacks */
     double formed = 0.35 * PU__NS_MATRIX * m * D * D + 4 * D * D + count * (PU__NS * D * D + PU__NS_ROW * D) +
                     columns * PU__NS * phi;
     *form = pu__plain(job->Phi) && job->B->host && !job->network && formed < each;
-    return *form ? formed : each;
+    return (*form ? formed : each) + M;
+}
+
+#ifdef PU_USE_CHOLMOD
+/* What CHOLMOD's price is made of: an analysis of the first datum's A, as for its factor, in memory from malloc that is given
+   back at once. Fill depends on the pattern: no formula in sizes knows it. Without memory, or where an operator's arrays are
+   wrong, which is told later, there is none. */
+PU__FN void pu__cholmod_price(pu__job *job)
+{
+    static const pu_allocator ours = PU__ZERO;
+    const pu_op *G = job->Gamma, *P = job->Phi;
+    pu__sparse S;
+    pu__cholmod *c = NULL;
+    pu_int *rows = NULL, index, row = 0, count = 0;
+    unsigned char *block = NULL;
+    size_t bytes = 0;
+    pu_real y;
+    if ((G->check && G->check(G, &index)) || (P->check && P->check(P, &index)))
+        return;
+    for (int pass = 0; pass < 2; pass++) {
+        pu__arena arena = PU__ZERO;
+        arena.base = block ? pu__aligned(block) : NULL;
+        pu__sparse_layout(&S, &arena, job->D, (pu_int)job->room, job->entries, PU__SPARSE_WIDE);
+        c = (pu__cholmod *)pu__take(&arena, 1, 1, sizeof *c);
+        rows = pu__indices(&arena, job->M);
+        bytes = pu__arena_bytes(&arena);
+        if (!pass && !arena.overflow)
+            block = (unsigned char *)pu__alloc(&ours, bytes);
+        if (!block)
+            return;
+    }
+    for (pu_int at = 0; (at = pu__observed(job->data, 0, at, &row, &y)) >= 0; at++)
+        rows[count++] = row;
+    if (!pu__sparse_make(&S, G, P, job->model->psi, count, rows)) {
+        if (pu__cholmod_open(c, &S)) {
+            job->factor_flops = c->common.fl;
+            job->factor_entries = c->common.lnz;
+        }
+        pu__cholmod_close(c);
+    }
+    pu__release(&ours, block, bytes);
+}
+#endif
+
+/* Can A be a sparse matrix, and is it to be one for the iterative engine? Where a preconditioner is made of it, or where its
+   product takes fewer multiplications than that through Phi: entries of a row of Phi couple with each other, so that long rows
+   fill A. */
+PU__FN pu_status pu__job_sparse(pu__job *job, pu_report *report)
+{
+    const pu_data *data = job->data;
+    const pu_csr *phi = pu__csr_of(job->Phi);
+    double through = pu__flops(job->Gamma) + 2 * pu__flops(job->Phi) + (double)job->M;
+    job->room = -1;
+    job->factor_flops = -1;
+    if (!pu__sparse_forms(job->Gamma, job->Phi) || job->device || job->D >= INT32_MAX || job->M >= INT32_MAX ||
+        job->Phi->params >= INT32_MAX)
+        return job->plan.made ? pu__refuse(report, PU_E_UNSUPPORTED,
+                                           "options.solve.preconditioner (Gamma a diagonal or pu_csr, Phi a pu_csr or diagonal)")
+                              : PU_OK;
+    for (pu_int n = 0; n < job->N; n++) {
+        double room = pu__sparse_bound(job->Gamma, NULL, 0, NULL), all = (double)job->D * (double)(job->D - 1) / 2;
+        pu_int row = 0, entries = 0;
+        pu_real y;
+        for (pu_int at = 0; phi && (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            double c = pu__csr_count(phi, row);
+            room += c * (c - 1) / 2;
+            entries += (pu_int)c;
+        }
+        job->room = pu__max(job->room, room < all ? room : all);
+        job->entries = pu__most(job->entries, entries);
+    }
+    if (job->want_fit && phi) { /* see pu__cholmod_prepare */
+        job->room = pu__sparse_bound(job->Gamma, job->Phi, job->M, NULL);
+        job->entries = job->Phi->params;
+    }
+    job->sparse = job->plan.made || (!job->network && (phi || pu__csr_of(job->Gamma)) && 2 * job->room + (double)job->D < through);
+    if (job->room * (double)sizeof(pu_real) >= (double)PTRDIFF_MAX / 8)
+        return pu__refuse(report, PU_E_OVERFLOW, "entries of A");
+#ifdef PU_USE_CHOLMOD
+    if (job->engine == PU_ENGINE_AUTO || job->engine == PU_CHOLMOD)
+        pu__cholmod_price(job);
+#endif
+    return PU_OK;
 }
 
 /* Predicted nanoseconds for a chain: rotations backward, and forward the factor of the covariance. */
@@ -15174,6 +16234,11 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
                (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) +
                seen * PU__NS * (gamma + (plain ? 0 : 2 * flops));
     case PU_BANDED: return D * (20 + 2 * band * band * (1 + grad));
+    case PU_CHOLMOD:
+        /* A, its order and its factor; Sigma takes about as many operations, without matrices to multiply */
+        return job->factor_flops < 0 ? 1e300
+                                     : 40 * (2 * job->room + D) + 20 * job->factor_entries +
+                                           (0.15 + 1.2 * grad) * job->factor_flops;
     case PU_KALMAN:
         if (job->Gamma->form == PU_FORM_CHAIN)
             return pu__chain_cost(pu__chain_of(job->Gamma), grad > 0);
@@ -15194,6 +16259,8 @@ PU__FN double pu__mean_cost(const pu__job *job, pu_engine engine, pu_int observe
         solve = m * (0.25 * m + 0.1 * D);
     if (engine == PU_BANDED)
         solve = D * (5 + 2 * (double)job->width);
+    if (engine == PU_CHOLMOD)
+        solve = 10 * D + 3 * pu__max(job->factor_entries, 0);
     return 300 + solve + 10 * D + 12 * m + PU__NS * (pu__flops(job->Gamma) + (3 + 2 * job->any_grad) * phi);
 }
 
@@ -15249,11 +16316,16 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed, pu_int time
     return best;
 }
 
+/* Is log det M known where it is needed? */
+PU__FN int pu__has_M_logdet(const pu__job *job) { return !job->plan.M || job->plan.M->logdet; }
+
 /* What an engine lacks to serve this job, or NULL. */
 PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
 {
     if (engine == PU_ITERATIVE && job->K && !job->o->delta && !job->Gamma->sample)
         return "Gamma.sample (or give options.delta)";
+    if (engine == PU_CHOLMOD && pu__sparse_forms(job->Gamma, job->Phi) && job->room < 0)
+        return "options.engine (PU_CHOLMOD: D, M or the entries of Phi are 2^31 or more)";
     return pu__engine_lacks(engine, job->model, job->out);
 }
 
@@ -15274,6 +16346,8 @@ PU__FN void pu__reserve(pu__job *job)
         /* a Kalman smoother of order P has 2 P^2 doubles per entry */
         if (e == PU_KALMAN && job->Gamma->form == PU_FORM_AR)
             small = job->width <= PU_SSM_MAX;
+        if (e == PU_CHOLMOD)
+            small = 0; /* no more exact than dense */
         if (small && (job->can >> e & 1))
             job->reserved[e]++;
     }
@@ -15367,6 +16441,8 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
             pu__put(&t, job->device ? ", on the device" : ", on the host");
         if (!chosen) {
             pu__put(&t, job->o->engine == PU_ENGINE_AUTO ? " (auto is for engines of the host)" : ", as asked");
+            if (e == PU_ITERATIVE && !pu__has_M_logdet(job))
+                pu__put(&t, " (no likelihood: options.solve.M has no logdet)");
             continue;
         }
         if (job->Gamma->form == PU_FORM_CHAIN) {
@@ -15374,10 +16450,10 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
             continue;
         }
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
-        for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
+        for (int other = PU_ITERATIVE; other < PU_ENGINE_AUTO; other++) {
             pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
             double cost = pu__price(job, (pu_engine)other, rows, served / patterns);
-            if (!(job->can >> other & 1))
+            if (!(job->can >> other & 1) || !(cost < 1e300))
                 continue;
             pu__put(&t, " ");
             pu__put(&t, pu_engine_text((pu_engine)other));
@@ -15395,8 +16471,8 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
    late. */
 PU__FN pu_int pu__ring_at(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
 
-/* What a thread needs. */
-PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job)
+/* What a thread needs; the first of them has what all share. */
+PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job, int first)
 {
     const pu_int *served = job->served;
     pu_int D = job->D;
@@ -15415,6 +16491,8 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     p->kmax = kmax;
     p->wide = batch;
     p->group = job->group;
+    if (job->sparse)
+        p->sparse = &w->sparse;
     pu__posterior_layout(p, arena, job->form);
     p->kmax = job->kmax;
     p->system.n = D;
@@ -15423,6 +16501,17 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
                    job->network && served[PU_ITERATIVE]);
     p->m = w->run.m;
     p->minv = w->run.minv;
+    /* one datum has one A for all threads */
+    if ((job->sparse || job->reserved[PU_CHOLMOD]) && (job->N > 1 || first))
+        pu__sparse_layout(&w->sparse, arena, D, (pu_int)job->room, job->entries,
+                          (job->sparse ? pu__sparse_use(job->plan.made) : 0) |
+                              (job->reserved[PU_CHOLMOD] ? PU__SPARSE_WIDE : 0));
+    e->sparse = &w->sparse;
+    e->all_rows = job->want_fit;
+    w->M = pu__op_split(&w->sparse);
+    w->M.rows = w->M.cols = w->M.work = D;
+    if (job->plan.made)
+        w->run.M = &w->M;
     w->eps = pu__far_cols(arena, pu__most(pu__noise(job->Gamma), job->M), kmax);
     w->bbar = pu__far_reals(arena, D, pu__most(batch, job->group));
     w->diag = pu__reals(arena, D, 1);
@@ -15479,7 +16568,7 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     job->gamma_diag = pu__reals(arena, D, 1);
     if (job->slots.groups)
         job->se = pu__reals(arena, job->slots.eta, 1);
-    job->test = pu__reals(arena, pu__test_reals(&job->r), 1);
+    job->test = pu__reals(arena, pu__most(pu__test_reals(&job->r), job->plan.M ? 4 * D : 0), 1);
     job->columns = (pu__staged_column *)pu__take(arena, all, 1, sizeof(pu__staged_column));
     job->c = pu__doubles(arena, N, 1);
     job->logdet = pu__doubles(arena, N, 1);
@@ -15506,7 +16595,7 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     job->own_doubles = pu__doubles(arena, job->doubles, 1);
     for (int t = 0; t < job->threads; t++) {
         pu__worker measured; /* while there is no memory yet */
-        pu__worker_layout(job->workers ? job->workers + t : &measured, arena, job);
+        pu__worker_layout(job->workers ? job->workers + t : &measured, arena, job, t == 0);
     }
     /* the checks come before any thread works: they borrow */
     job->work = job->workers ? job->workers->post.work_host : NULL;
@@ -15520,7 +16609,7 @@ PU__FN pu_engine pu__engine_asked(const pu_options *o, const pu_gradient_result 
 {
     const pu_solve_options *s = &o->solve;
     int solve = s->iterations || s->solver || s->tolerance != 0 || s->absolute2 != 0 || s->adjoint || s->no_repeat || s->tape_every ||
-                s->precond || s->step || s->check_every;
+                s->precond || s->M || s->preconditioner || s->compare || s->step || s->check_every;
     int probes = o->samples || o->delta || o->x0 || o->groups || o->rao_blackwell;
     int columns = out && (out->x || out->residual || out->alpha || out->beta || out->logdet || out->columns ||
                           out->precond);
@@ -15569,6 +16658,7 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
     const pu_op *G = job->Gamma;
     int iterative = job->served[PU_ITERATIVE] > 0;
     int pcg = job->plan.solver == PU_PCG;
+    int operator_M = job->plan.M || job->plan.made;
     /* Rao-Blackwell needs diag(A), and a way to add a diagonal to Gamma's gradient */
     int blackwell = o->rao_blackwell && iterative && job->out->Gamma;
     int shared_m = pcg && o->solve.precond && o->solve.precond_stride == PU_ZERO;
@@ -15592,7 +16682,11 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
         lacks = "Gamma.diag (options.rao_blackwell)";
     else if (blackwell && !job->Phi->gram_diag)
         lacks = "Phi.gram_diag (options.rao_blackwell)";
-    else if (pcg && iterative && !o->solve.precond && !pu__has_diag(job->model))
+    else if (operator_M && iterative && job->network)
+        lacks = PU__M_IS_CONSTANT;
+    else if (job->plan.M && iterative && job->out->logdet && !job->plan.M->logdet)
+        lacks = "options.solve.M (it has no logdet: leave results.logdet NULL)";
+    else if (pcg && iterative && !operator_M && !o->solve.precond && !pu__has_diag(job->model))
         lacks =
             G->diag ? "Phi.gram_diag (or give options.solve.precond)" : "Gamma.diag (or give options.solve.precond)";
     else if (job->out->precond && !(job->network && shared_m))
@@ -15899,6 +16993,8 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
         job->device = 0;
         job->B = pu_backend_cpu();
     }
+    if (job->device && (o->solve.M || o->solve.preconditioner || o->solve.compare))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.M, preconditioner, compare (not on a device: leave out options.backend)");
     job->exact = exact || job->engine == PU_ENGINE_AUTO;
     job->etas = model->eta_count && out->eta ? job->N : 1;
     if (job->etas > 1 && job->device)
@@ -15982,8 +17078,9 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     int lanczos;
     job->o = options ? options : &zero_options;
     job->out = out ? out : &zero_results;
-    if (pu__job_ask(job, model, data, report) || pu__assign(job, report))
+    if (pu__job_ask(job, model, data, report) || pu__job_sparse(job, report) || pu__assign(job, report))
         return report->status;
+    job->sparse = job->sparse && job->served[PU_ITERATIVE];
     /* whether there must be room for a formed A: decided for the datum with most rows, for each one when it is loaded */
     if (job->served[PU_ITERATIVE]) {
         (void)pu__products_cost(job, job->restricted ? job->most[PU_ITERATIVE] : job->M, &job->form);
@@ -16011,11 +17108,10 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>batch   from data to the sums of a lane: loading, right-hand sides, one block of columns, lanes
+   >>load   a datum: its observations, the kind of A, the preconditioner
 
-   The columns of a datum are [b | delta_1 .. delta_K]: the mean mu = A^-1 b, and probes sigma_k = A^-1 delta_k ~ N(0, Sigma).
-   Functions of this storey may return PU_E_OPERATOR without a word in the report: pu__blame writes it, since the posterior
-   remembers whose function failed.
+   Functions of this storey and the next may return PU_E_OPERATOR without a word in the report: pu__blame writes it, since the
+   posterior remembers whose function failed.
    ------------------------------------------------------------------------------------------------ */
 
 /* Names the operator that failed at datum n. What has been recorded already keeps its place, but the user's operator
@@ -16032,13 +17128,44 @@ PU__FN pu_status pu__blame(const pu__worker *w, pu_status status, pu_int n, pu_r
     return status;
 }
 
-/* ---- loading a datum ---- */
-
 /* Adds the logarithms of n numbers. */
 PU__FN void pu__logs_array(pu__logs *logs, pu_int n, const pu_real *x)
 {
     for (pu_int i = 0; i < n; i++)
         pu__logs_add(logs, (double)x[i]);
+}
+
+/* The same where the preconditioner is an operator: its log det, and for s a Rayleigh quotient of M^-1 A, with v = M^-1 p of
+   a random p: v'A v / v'p, which is 1 for M = A and scales as A and M do. p is no probe, so that the log det stays unbiased,
+   whatever s. diag(A) where it is needed besides. */
+PU__FN pu_status pu__load_operator(const pu__job *job, pu__worker *w, pu_int n, pu_report *report)
+{
+    pu__run *g = &w->run;
+    pu__posterior *p = &w->post;
+    pu_int D = job->D, at = pu__ring_at(job, n);
+    double s = 1, vp;
+    if (pu__has_diag(job->model) && (job->o->rao_blackwell || job->want_variance)) {
+        if (!w->kept)
+            pu__zeros(w->diag, D);
+        if (!w->kept && pu__posterior_diag(p, w->diag))
+            return pu__operator_failed(report, p->failed, n);
+    }
+    w->logdet_M[at] = job->plan.made ? w->sparse.logdet : job->M_logdet;
+    w->centre[at] = 1;
+    if (!job->want_nll || job->o->no_control_variate)
+        return PU_OK;
+    pu_normals(job->o->seed, 5, 0, 0, PU__STREAM_TEST, 0, D, g->r.at);
+    if (g->M->solve(g->M, 1, g->r, g->z, g->M_work))
+        return pu__operator_failed(report, "options.solve.M.solve", n);
+    if (p->kind->product(p, 1, g->z, g->q, 0, NULL))
+        return PU_E_OPERATOR;
+    g->products++;
+    vp = pu__dot(D, NULL, g->r.at, g->z.at);
+    if (vp > 0)
+        s = pu__dot(D, NULL, g->z.at, g->q.at) / vp;
+    if (s > 0 && pu__finite_double(s))
+        w->centre[at] = s;
+    return PU_OK;
 }
 
 /* What a datum of the iterative engine has besides its observations, which were read last: diag(A), the
@@ -16051,6 +17178,8 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     int known = pu__has_diag(job->model);
     pu__logs logs = {0, 1};
     double sum;
+    if (w->run.M)
+        return pu__load_operator(job, w, n, report);
     if (known && (pcg || job->want_nll || job->o->rao_blackwell || job->want_variance)) {
         if (!w->kept)
             pu__zeros(w->diag, D);
@@ -16074,6 +17203,30 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     /* s is the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
     sum = logs.sum + log(logs.product);
     w->centre[at] = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)D);
+    return PU_OK;
+}
+
+/* A of the datum whose observations were read last as a sparse matrix, and the preconditioner made of it. */
+PU__FN pu_status pu__load_sparse(const pu__job *job, pu__worker *w, pu_int n, pu_report *report)
+{
+    const pu__posterior *p = &w->post;
+    if (pu__sparse_make(&w->sparse, job->Gamma, job->Phi, p->w_all, p->observed, p->list))
+        return pu__refuse(report, PU_E_NOT_SYMMETRIC, "Gamma");
+    return job->plan.made ? pu__split_make(&w->sparse, job->plan.made == PU_PRECOND_INCOMPLETE, n, report) : PU_OK;
+}
+
+/* One datum has one A, which is made before any lane begins, in the memory of the first worker. */
+PU__FN pu_status pu__share_sparse(pu__job *job, pu_report *report)
+{
+    pu__worker *w = job->workers;
+    double c;
+    if (!job->sparse || job->N > 1)
+        return PU_OK;
+    (void)pu__posterior_load(&w->post, job->data, 0, &c);
+    if (pu__load_sparse(job, w, 0, report))
+        return report->status;
+    for (int t = 1; t < job->threads; t++)
+        w[t].sparse = w->sparse;
     return PU_OK;
 }
 
@@ -16107,6 +17260,11 @@ PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int fi
             if (!w->kept && pu__posterior_dense(p, w->run.x, w->run.q, p->A))
                 return PU_E_OPERATOR;
             pu__posterior_set_kind(p, &pu__kind_formed);
+        }
+        if (job->sparse) {
+            if (!w->kept && job->N > 1 && pu__load_sparse(job, w, n, report))
+                return report->status;
+            pu__posterior_set_kind(p, &pu__kind_sparse);
         }
         if (pu__load_diagonal(job, w, n, 0, report))
             return report->status;
@@ -16164,6 +17322,12 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
     job->B->batch(job->B->user, count);
     return PU_OK;
 }
+
+/* ------------------------------------------------------------------------------------------------
+   >>batch   from data to the sums of a lane: right-hand sides, one block of columns, lanes
+
+   The columns of a datum are [b | delta_1 .. delta_K]: the mean mu = A^-1 b, and probes sigma_k = A^-1 delta_k ~ N(0, Sigma).
+   ------------------------------------------------------------------------------------------------ */
 
 /* ---- right-hand sides ---- */
 
@@ -16422,9 +17586,11 @@ PU__FN pu_status pu__second_look(const pu__job *job, pu__worker *w, pu__staged_c
         r.at[i] = g->u.at[i] - g->q.at[i];
         z.at[i] = r.at[i] * (g->m ? g->m[i] : 1);
         one = (double)r.at[i];
-        zr += one * (double)z.at[i];
         most += prior > 0 ? one * one / prior : 0;
     }
+    if (g->M && g->M->solve(g->M, 1, r, z, g->M_work))
+        return pu__note_failure(p, PU_E_OPERATOR, "options.solve.M.solve");
+    zr = pu__dot(p->D, NULL, r.at, z.at);
     if (p->kind->product(p, 1, z, g->q, 0, NULL))
         return PU_E_OPERATOR;
     rr = pu__dot(p->D, NULL, r.at, r.at);
@@ -16607,6 +17773,8 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n
     pu__block_records(job, w, n, first);
     if (first == 0 && pu__has_value(job) && pu__iterative_losses(job, w, n))
         return PU_E_OPERATOR;
+    if (at == 0 && job->plan.compare)
+        job->columns[0].plain_steps = pu__plain_steps(g, pu__max(g->rr[0], g->tt[0]));
     return outcome;
 }
 
@@ -17343,6 +18511,7 @@ PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
 PU__FN pu_status pu__shared_terms(pu__job *job, pu_report *report)
 {
     const pu_op *Gamma = job->Gamma;
+    const pu_op *M = job->served[PU_ITERATIVE] ? job->plan.M : NULL;
     const pu_real *nu = job->model->nu;
     pu_int D = job->D;
     if (pu__test_operators(&job->r, job->test, job->work, report))
@@ -17353,6 +18522,12 @@ PU__FN pu_status pu__shared_terms(pu__job *job, pu_report *report)
     if (!pu__finite_double(job->gamma_logdet))
         return pu__refuse(report, PU_NONFINITE, "Gamma.logdet");
     job->shared_c = -job->gamma_logdet / 2;
+    if (M && (pu__test_precond(M, job->test, job->workers->run.M_work, report)))
+        return report->status;
+    if (M && M->logdet && M->logdet(M, &job->M_logdet, job->workers->run.M_work))
+        return pu__operator_failed(report, "options.solve.M.logdet", -1);
+    if (!pu__finite_double(job->M_logdet))
+        return pu__refuse(report, PU_NONFINITE, "options.solve.M.logdet");
     if (nu) {
         if (Gamma->apply(Gamma, 1, pu__rows(nu, D), pu__rows(job->gamma_nu, D), 0, job->work))
             return pu__operator_failed(report, "Gamma.apply", -1);
@@ -17582,7 +18757,7 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
     pu__value_sums sums = PU__ZERO;
     sums.known = job->want_nll;
     sums.worst = -1;
-    report->has_nll = report->has_objective && (!sampled || job->want_nll);
+    report->has_nll = report->has_objective && (!sampled || (job->want_nll && pu__has_M_logdet(job)));
     for (pu_int n = 0; n < job->N; n++)
         pu__datum_values(job, n, &sums, report);
     /* one probe has no spread: no standard error */
@@ -17717,6 +18892,29 @@ PU__FN pu_status pu__check_staged(const pu__job *job, pu_report *report)
     return groups ? pu__check_result(job->se, s->eta, "standard errors", -1, report) : PU_OK;
 }
 
+/* What became of A as a sparse matrix, in words. */
+PU__FN void pu__tell_sparse(const pu__job *job, pu_report *report)
+{
+    pu__text t = pu__text_after(report->plan, sizeof report->plan);
+    double shift = 0;
+    for (int i = 0; i < job->threads; i++)
+        shift = pu__max(shift, job->workers[i].sparse.shift);
+    pu__put_number(&t, "; A as a sparse matrix of ", 2 * job->workers->sparse.start[job->D] + job->D);
+    pu__put(&t, " entries");
+    if (shift > 0)
+        pu__put_number(&t, ", its diagonal raised for the incomplete factor, in thousandths by ", (pu_int)(1000 * shift + 0.5));
+}
+
+/* What the preconditioner has brought, in numbers and in words. */
+PU__FN void pu__tell_steps(const pu__job *job, pu_report *report)
+{
+    pu__text t = pu__text_after(report->plan, sizeof report->plan);
+    report->steps_with = job->columns[0].record.steps;
+    report->steps_without = job->columns[0].plain_steps;
+    pu__put_number(&t, "; the first mean took ", report->steps_with);
+    pu__put_number(&t, " steps, without preconditioner ", report->steps_without);
+}
+
 /* The only place where pu_gradient writes to the caller's arrays. */
 PU__FN void pu__write_results(const pu__job *job)
 {
@@ -17762,6 +18960,8 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
         pu__share_out(job);
     if (job->etas > 1)
         pu__zeros(job->eta_grad, job->etas * job->M);
+    if (pu__share_sparse(job, report))
+        return report->status;
     if (job->device && pu__device_open(job, report)) {
         (void)pu__far_status(job->B, report);
         return report->status;
@@ -17771,6 +18971,10 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
 #endif
     for (int l = 0; l < job->lanes; l++)
         pu__lane(job, job->workers + PU__THREAD, l);
+#ifdef PU_USE_CHOLMOD
+    for (int t = 0; t < job->threads; t++)
+        pu__cholmod_close(job->workers[t].direct.cholmod);
+#endif
     for (int l = 0; l < job->lanes; l++) {
         const pu_report *part = job->lane_report + l;
         report->products += part->products;
@@ -17814,6 +19018,10 @@ PU__FN pu_status pu__job_run(pu__job *job, pu_report *report)
     for (pu_int i = 0; i < job->N * cols; i++)
         pu__report_column(report, &job->columns[i].record, i / cols, i % cols,
                           job->plan.adjoint != PU_ADJOINT_REORTHOGONAL);
+    if (job->sparse && job->N == 1)
+        pu__tell_sparse(job, report);
+    if (job->plan.compare && job->served_by[0] == PU_ITERATIVE)
+        pu__tell_steps(job, report);
     if (pu__finish_values(job, report) || (job->any_grad && pu__finish_gradient(job, report)))
         return report->status;
     if (job->slots.groups && job->any_grad)
@@ -18281,6 +19489,8 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
             return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)");
         if (o.x0)
             return pu__refuse(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)");
+        if (o.solve.M && !o.solve.M->logdet)
+            return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.M (it has no logdet)");
     }
     status = pu_gradient(model, data, &o, ws, NULL, report);
     if (pu__fatal(status))
@@ -18836,13 +20046,18 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
     return PU_OK;
 }
 
-/* The caller's options (NULL: defaults) with the model's own preconditioner and whether its psi is tied. */
-PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *options)
+/* The caller's options (NULL: defaults) with the model's own preconditioner and whether its psi is tied. gradient: one is
+   wanted. */
+PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *options, int gradient)
 {
     pu_options used = PU__ZERO;
     if (options)
         used = *options;
-    if (used.solve.solver == PU_PCG && !used.solve.precond && model->precond) {
+    int own = used.solve.solver == PU_PCG && !used.solve.precond && !used.solve.M;
+    /* no derivative goes through M */
+    if (own && model->M && !(gradient && used.kind == PU_NETWORK))
+        used.solve.M = model->M;
+    else if (own && model->precond) {
         used.solve.precond = model->precond;
         used.solve.precond_stride = PU_ZERO;
     }
@@ -18881,7 +20096,7 @@ PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_o
                                 pu_report *report)
 {
     pu_real any;
-    pu_options used = pu__model_options(model, options);
+    pu_options used = pu__model_options(model, options, 1);
     pu_gradient_result want = pu__model_wants(model, &used, &any);
     pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &used, report);
     options->samples = used.samples;
@@ -18924,7 +20139,7 @@ PU__FN void pu__model_task_make(pu__model_task *self, pu_model *model, const pu_
     memset(self, 0, sizeof *self);
     self->model = model;
     self->data = data;
-    self->options = pu__model_options(model, options);
+    self->options = pu__model_options(model, options, 1);
     self->want = pu__model_wants(model, &self->options, &self->any);
     self->se = se;
     /* Taken with the memory of the job. */
@@ -19116,7 +20331,7 @@ PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_da
     pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
-    pu_options used = pu__model_options(model, options);
+    pu_options used = pu__model_options(model, options, 0);
     return pu_nll(&model->lgm, data, &used, ws, nll, se, report);
 }
 
@@ -19127,7 +20342,7 @@ PU_DEF pu_status pu_model_posterior(pu_model *model, const pu_real *theta, const
     pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
-    pu_options used = pu__model_options(model, options);
+    pu_options used = pu__model_options(model, options, 0);
     return pu_posterior(&model->lgm, data, &used, ws, out, report);
 }
 
@@ -19138,7 +20353,7 @@ PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const p
     pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
-    pu_options used = pu__model_options(model, options);
+    pu_options used = pu__model_options(model, options, 0);
     return pu_predict(&model->lgm, data, &used, ws, out, report);
 }
 
@@ -19160,7 +20375,7 @@ PU_DEF pu_status pu_model_plan(pu_model *model, const pu_data *data, const pu_op
     pu__begin(&call, NULL, NULL);
     pu__model_link(model);
     pu__reals(&call.arena, pu__most(model->params, 0), 1);
-    pu_options used = pu__model_options(model, options);
+    pu_options used = pu__model_options(model, options, 1);
     pu_gradient_result want = pu__model_wants(model, &used, &any);
     return pu__plan_tell(&model->lgm, data, &used, &want, call.arena.used, report);
 }
@@ -21565,6 +22780,7 @@ PU__FN pu_status pu__around_begin(pu__around_draft *d, pu_model *model, pu_model
     made->uses = inner->uses;
     made->tied_psi = inner->tied_psi;
     made->precond = inner->precond;
+    made->M = inner->M;
     made->told = inner->told;
     d->around.inner = inner;
     return PU_OK;
@@ -21595,6 +22811,7 @@ PU__FN pu_status pu__around_set(PU__SET_ARGS)
     pu__model_link(inner);
     model->lgm = inner->lgm;
     model->precond = inner->precond;
+    model->M = inner->M;
     model->told = inner->told;
     return PU_OK;
 }
@@ -21913,7 +23130,7 @@ typedef struct {
     const char *wrong;
     double value;
 } pu__agreed;
-enum { PU__AGREED_COUNT = 52 };
+enum { PU__AGREED_COUNT = 54 };
 
 /* The priors of a model, with what makes a mean of them: data, how many of their entries are observed. */
 typedef struct {
@@ -21970,7 +23187,7 @@ typedef struct {
     /* By options.clock. */
     double began;
     /* What a checkpoint must agree in. */
-    pu__agreed agreed[PU__AGREED_COUNT];
+    pu__agreed *agreed;
     pu_int n, N, K, D, pairs;
     /* Standard errors of gradients are wanted. */
     int want_se;
@@ -22803,7 +24020,8 @@ PU__FN void pu__fit_list_agreed(pu__fit *fit)
         /* Its solver. */
         PU__AGREED_SOLVE(iterations), PU__AGREED_SOLVE(solver), PU__AGREED_SOLVE(tolerance), PU__AGREED_SOLVE(absolute2),
         PU__AGREED_SOLVE(check_every), PU__AGREED_SOLVE(adjoint), PU__AGREED_SOLVE(tape_every),
-        PU__AGREED("fit.gradient.solve.no_repeat", !!solve->no_repeat)};
+        PU__AGREED("fit.gradient.solve.no_repeat", !!solve->no_repeat), PU__AGREED("fit.gradient.solve.M", !!solve->M),
+        PU__AGREED_SOLVE(preconditioner)};
     memcpy(fit->agreed, list, sizeof list);
 }
 
@@ -23373,6 +24591,7 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
     fit->next = pu__reals(arena, n, 1);
     fit->g = pu__reals(arena, n, 1);
     fit->m = pu__reals(arena, n, 1);
+    fit->agreed = (pu__agreed *)pu__take(arena, PU__AGREED_COUNT, 1, sizeof(pu__agreed));
     /* SGD has no second moments. Points are compared by validation, or by an objective of all data. */
     if (o->optimizer != PU_SGD)
         fit->v = pu__reals(arena, n, 1);
@@ -24716,10 +25935,50 @@ PU__FN pu_status pu__trial_open(pu__trial *t, pu__call *call, const char *of, in
     return PU_OK;
 }
 
-/* All functions of an operator, which is called `of`. NULL is refused. */
+/* Y = Op^-1 X, or +=, of the operator behind an operator: a preconditioner, whose solve is all that is called, tried as
+   the product of its inverse. Scratch: that of the operator itself, then Op^-1 X. */
+PU__FN pu_status pu__inverse_apply(PU__APPLY_ARGS)
+{
+    const pu_op *of = (const pu_op *)op->data;
+    pu_int n = of->rows;
+    pu_block to = add ? pu__rows(work + k * of->work, n) : Y;
+    if (of->solve(of, k, X, to, work))
+        return PU_E_OPERATOR;
+    for (pu_int j = 0; add && j < k; j++)
+        pu__axpy(n, 1, pu__col(to, j), pu__col(Y, j));
+    return PU_OK;
+}
+
+/* Its log det: minus that of the operator behind it. */
+PU__FN pu_status pu__inverse_logdet(PU__LOGDET_ARGS)
+{
+    const pu_op *of = (const pu_op *)op->data;
+    pu_status status = of->logdet(of, value, work);
+    *value = -*value;
+    return status;
+}
+
+/* The inverse of an operator that has solve, and need not have apply. */
+PU__FN pu_op pu__op_inverse(const pu_op *of)
+{
+    pu_op op = PU__ZERO;
+    op.rows = of->rows;
+    op.cols = of->cols;
+    op.work = of->work >= 0 && of->rows > 0 ? of->work + of->rows : of->work;
+    op.data = of;
+    op.apply = pu__inverse_apply;
+    if (of->logdet)
+        op.logdet = pu__inverse_logdet;
+    return op;
+}
+
+/* All functions of an operator, which is called `of`. NULL is refused. One that has solve, and neither product nor gradient,
+   is a preconditioner: what is tried is its inverse, and called by the names of its own functions. */
 PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of, pu_op_role role)
 {
-    const pu_op none = PU__ZERO, *op = given ? given : &none;
+    const pu_op none = PU__ZERO;
+    int inverse = given && given->solve && !given->apply && !given->apply_t && !given->grad;
+    const pu_op behind = inverse ? pu__op_inverse(given) : none, *op = inverse ? &behind : given ? given : &none;
     const int there[] = {
 #define PU__X(f) op->f != NULL,
         PU__OP_FUNCTIONS(PU__X)
@@ -24742,7 +26001,7 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
         return;
     /* a prior where the caller says so, or where it has what only a prior has */
     t->op = op;
-    t->prior = role == PU_ROLE_PRIOR || (role == PU_ROLE_ANY && (op->sample || op->logdet || !op->apply_t));
+    t->prior = inverse || role == PU_ROLE_PRIOR || (role == PU_ROLE_ANY && (op->sample || op->logdet || !op->apply_t));
     t->known = cols <= most && pu__most(rows, noise) <= 16 * most ? PU__TRIAL_UNITS : 0;
     memcpy(t->length, length, sizeof length);
     t->scratch = op->work;
@@ -24752,13 +26011,18 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
     t->theta = t->options.theta;
     if (pu__trial_open(t, &call, of, 0, PU__OP_TRIES))
         return;
+    if (inverse) {
+        const char *name = entry[PU__TRY_apply].function;
+        entry[PU__TRY_apply].function = entry[PU__TRY_solve].function;
+        entry[PU__TRY_solve].function = name;
+    }
     if (t->prior && rows != cols)
         pu__wrong(&entry[PU__TRY_apply], "a prior is square", -1);
     if (!t->prior && !op->apply_t)
         pu__wrong(&entry[PU__TRY_apply_t], "a map needs it", -1);
     /* numbers that `check` refuses are not for the others */
-    entry[PU__TRY_check].tested = op->check != NULL;
-    status = op->check ? op->check(op, &index) : PU_OK;
+    entry[PU__TRY_check].tested = given->check != NULL;
+    status = given->check ? given->check(given, &index) : PU_OK;
     if (status)
         pu__wrong(&entry[PU__TRY_check], pu_status_text(status), index);
     for (int f = 0; f < PU__TRY_check; f++) {

@@ -119,7 +119,7 @@ limited()
 
 # ---------------------------------------------------------------------------------------------- unit tests, golden cases
 
-# variant_flags VARIANT [O]: sets FLAGS and LINK for one of double, float, and these with _asan, _libs (FFTW, CBLAS) or
+# variant_flags VARIANT [O]: sets FLAGS and LINK for one of double, float, and these with _asan, _libs (FFTW, CBLAS, CHOLMOD) or
 # _native (the widest vectors of this machine, fused multiply-adds). O: level of optimisation, for all but _native; it is 0
 # for programs that compile pu.h themselves, most of whose time would be the compiler's
 variant_flags()
@@ -248,13 +248,14 @@ add_libraries()
 {
     local variant topic lib
     for variant in double_libs float_libs; do
-        for topic in op_fourier operators; do
+        for topic in op_fourier operators engines; do
             lib=$HAVE_FFTW
             if [[ $topic == operators ]]; then lib=$HAVE_CBLAS; fi
+            if [[ $topic == engines ]]; then lib=$HAVE_CHOLMOD; fi
             if [[ $lib ]]; then
                 add_program "unit/$topic.$variant" "tests/test_$topic.c" "build/tests/$topic.$variant" $variant
             else
-                add "unit/$topic.$variant" job_skip 1 "no library for it (FFTW: op_fourier, CBLAS: operators)"
+                add "unit/$topic.$variant" job_skip 1 "no library for it (FFTW: op_fourier, CBLAS: operators, CHOLMOD: engines)"
             fi
         done
         if [[ $HAVE_FFTW$HAVE_CBLAS ]]; then
@@ -506,6 +507,12 @@ job_switches()  # LANGUAGE: c or c++; [part]
             PU_USE_FFTW)
                 if [[ ! $HAVE_FFTW ]]; then skip "$switch: no FFTW"; continue; fi
                 all+=("${flags[@]}")
+                ;;
+            PU_USE_CHOLMOD | PU_CHOLMOD_HEADER)
+                if [[ ! $HAVE_CHOLMOD ]]; then skip "$switch: no CHOLMOD"; continue; fi
+                if [[ $switch == PU_CHOLMOD_HEADER ]]; then flags=('-DPU_CHOLMOD_HEADER="suitesparse/cholmod.h"'); fi
+                all+=("${flags[@]}")
+                flags+=(-DPU_USE_CHOLMOD=)
                 ;;
             PU_USE_CBLAS | PU_CBLAS_HEADER)
                 if [[ ! $HAVE_CBLAS ]]; then skip "$switch: no CBLAS"; continue; fi
@@ -881,6 +888,7 @@ cmd_test()
     find_cuda
     say "FFTW       $(yes_no test -n "$HAVE_FFTW")"
     say "CBLAS      ${HAVE_CBLAS:-no}"
+    say "CHOLMOD    $(yes_no test -n "$HAVE_CHOLMOD")"
     if [[ $CUDA_LACKS ]]; then
         say "CUDA tests no kernels are run, missing: $CUDA_LACKS"
     else

@@ -1,10 +1,11 @@
-/* test_engines.c - the exact engines against each other: dense, dual, banded, Kalman; auto; time series and other bands.
+/* test_engines.c - the exact engines against each other: dense, dual, banded, Kalman, CHOLMOD; auto; time series and other bands.
 
    Tolerances: every engine solves with A in double or in pu_real, so two of them differ by rounding times the condition
    of A, which is a few hundred for the models below; 1e4 eps of the largest entry allows for that and for sums over the
    series. The dense engine is the reference in pu_real itself, so its own rounding counts too. */
 #include "pu_test.h"
 #include "test_common.h"
+#include "field_models.h"
 
 enum { STEPS = 23, DATA = 3, STATES = 40 };
 
@@ -676,6 +677,273 @@ TEST engines_of_all_sizes(void)
     PASS();
 }
 
+/* ---- CHOLMOD: a sparse A --------------------------------------------------------------------------------------- */
+
+#ifndef PU_USE_CHOLMOD
+TEST cholmod_is_refused_by_name_where_it_is_not_compiled_in(void)
+{
+    field f;
+    pu_options o;
+    pu_report report;
+    double nll;
+    make_field(&f, 3, 3, 10, 1, 1, 0.5, 1);
+    memset(&o, 0, sizeof o);
+    o.kind = PU_EXACT;
+    o.engine = PU_CHOLMOD;
+    ASSERT_EQ(PU_E_UNSUPPORTED, pu_nll(&f.sparse, &f.data, &o, NULL, &nll, NULL, &report));
+    ASSERT(strstr(report.where.what, "PU_USE_CHOLMOD"));
+    ASSERT_STR_EQ("cholmod", pu_engine_text(PU_CHOLMOD));
+    PASS();
+}
+#else
+/* Priors sparse and diagonal, Phi sparse and diagonal, data with patterns of their own and complete ones: gradient,
+   likelihood, moments, those of rows that are not observed and of another map, as the dense engine has them. The condition is
+   below 300: 1e4 eps, as in the head. */
+TEST cholmod_agrees_with_dense(void)
+{
+    int variant;
+    for (variant = 0; variant < 8; variant++) {
+        int diagonal = variant & 1, phi_diagonal = variant & 2, full = variant & 4;
+        field f;
+        pu_options o;
+        pu_gradient_result want, got;
+        pu_posterior_result z, z_want;
+        pu_predict_result y, y_want;
+        pu_report report;
+        pu_op map;
+        double tolerance = 1e4 * PU_TEST_EPS;
+        pu_int i, j, M;
+        tc_set_case("variant %d", variant);
+        make_field(&f, 5, 6, 30, 3, diagonal, 0.5, 1);
+        M = f.M;
+        if (phi_diagonal) {
+            pu_real *d = tc_random_positive(9, 30);
+            memset(f.phi_dense, 0, 900 * sizeof(pu_real));
+            for (i = 0; i < 30; i++) f.phi_dense[i * 31] = d[i];
+            f.Phi = pu_op_diagonal(30, d);
+        }
+        if (full) f.data = pu_data_full(3, M, f.y);
+        memset(&want, 0, sizeof want), memset(&got, 0, sizeof got);
+        memset(&z, 0, sizeof z), memset(&z_want, 0, sizeof z_want);
+        memset(&y, 0, sizeof y), memset(&y_want, 0, sizeof y_want);
+        want.nu = tc_reals(f.D), got.nu = tc_reals(f.D), want.eta = tc_reals(M), got.eta = tc_reals(M);
+        want.psi = tc_reals(M), got.psi = tc_reals(M);
+        want.Phi = tc_reals(M * f.D), got.Phi = tc_reals(f.Phi.params);
+        want.Gamma = tc_reals(f.D * f.D), got.Gamma = tc_reals(f.Gamma.params);
+        z.mean = tc_reals(3 * f.D), z.variance = tc_reals(3 * f.D), z_want.mean = tc_reals(3 * f.D);
+        z_want.variance = tc_reals(3 * f.D);
+        y.mean = tc_reals(3 * M), y.variance = tc_reals(3 * M), y_want.mean = tc_reals(3 * M);
+        y_want.variance = tc_reals(3 * M);
+        memset(&o, 0, sizeof o);
+        o.kind = PU_EXACT;
+        o.engine = PU_DENSE;
+        TC_STATUS(pu_gradient(&f.dense, &f.data, &o, NULL, &want, NULL), PU_OK);
+        TC_STATUS(pu_posterior(&f.dense, &f.data, &o, NULL, &z_want, NULL), PU_OK);
+        TC_STATUS(pu_predict(&f.dense, &f.data, &o, NULL, &y_want, &report), PU_OK);
+        o.engine = PU_CHOLMOD;
+        TC_STATUS(pu_gradient(&f.sparse, &f.data, &o, NULL, &got, &report), PU_OK);
+        TC_ASSERT(report.served[PU_CHOLMOD] == 3 && report.rounding_error > 0 && report.rounding_error < 1e6 * PU_TEST_EPS);
+        TC_ASSERT(!full || strstr(report.plan, "1 pattern"));
+        TC_STATUS(pu_posterior(&f.sparse, &f.data, &o, NULL, &z, NULL), PU_OK);
+        TC_STATUS(pu_predict(&f.sparse, &f.data, &o, NULL, &y, NULL), PU_OK);
+        PU_CHECK_VECTOR(f.D, got.nu, want.nu, tolerance);
+        PU_CHECK_VECTOR(M, got.eta, want.eta, tolerance);
+        PU_CHECK_VECTOR(M, got.psi, want.psi, tolerance);
+        PU_CHECK_VECTOR(3 * f.D, z.mean, z_want.mean, tolerance);
+        PU_CHECK_VECTOR(3 * f.D, z.variance, z_want.variance, tolerance);
+        PU_CHECK_VECTOR(3 * M, y.mean, y_want.mean, tolerance);
+        PU_CHECK_VECTOR(3 * M, y.variance, y_want.variance, tolerance);
+        for (i = 0; i < M && !phi_diagonal; i++)
+            for (j = f.phi.start[i]; j < f.phi.start[i + 1]; j++)
+                TC_CLOSE(got.Phi[j], want.Phi[i * f.D + f.phi.index[j]], 10 * tolerance);
+        for (i = 0; i < M && phi_diagonal; i++) TC_CLOSE(got.Phi[i], want.Phi[i * 31], 10 * tolerance);
+        for (i = 0; diagonal && i < f.D; i++) TC_CLOSE(got.Gamma[i], want.Gamma[i * f.D + i], 10 * tolerance);
+        for (i = 0; !diagonal && i < f.D; i++)
+            for (j = f.gamma.start[i]; j < f.gamma.start[i + 1]; j++)
+                TC_CLOSE(got.Gamma[j], want.Gamma[i * f.D + f.gamma.index[j]], 10 * tolerance);
+        /* rows of another map couple what A does not; where Phi is banded (a diagonal) such a map is refused */
+        if (phi_diagonal) continue;
+        map = pu_op_dense(M, f.D, tc_normal(10, M * f.D));
+        y.map = y_want.map = &map;
+        o.engine = PU_DENSE;
+        TC_STATUS(pu_predict(&f.dense, &f.data, &o, NULL, &y_want, &report), PU_OK);
+        o.engine = PU_CHOLMOD;
+        TC_STATUS(pu_predict(&f.sparse, &f.data, &o, NULL, &y, NULL), PU_OK);
+        PU_CHECK_VECTOR(3 * M, y.variance, y_want.variance, tolerance);
+    }
+    PASS();
+}
+
+/* Probes solved directly: PU_MONTE_CARLO with all unit probes is the exact gradient; draws have Sigma's variances. */
+TEST cholmod_serves_probes(void)
+{
+    field f;
+    pu_options o;
+    pu_gradient_result want, got;
+    double logdet[2];
+    make_field(&f, 4, 5, 30, 2, 0, 0.5, 1);
+    memset(&want, 0, sizeof want), memset(&got, 0, sizeof got);
+    want.psi = tc_reals(30), got.psi = tc_reals(30);
+    memset(&o, 0, sizeof o);
+    o.kind = PU_EXACT;
+    o.engine = PU_CHOLMOD;
+    ASSERT_EQ(PU_OK, pu_gradient(&f.sparse, &f.data, &o, NULL, &want, NULL));
+    o.kind = PU_MONTE_CARLO;
+    o.samples = f.D;
+    o.delta = field_probes(&f, logdet);
+    ASSERT_EQ(PU_OK, pu_gradient(&f.sparse, &f.data, &o, NULL, &got, NULL));
+    PU_CHECK_VECTOR(30, got.psi, want.psi, 1e4 * PU_TEST_EPS);
+    PASS();
+}
+
+/* A grid of 70 x 70 by the differences along its edges: large enough for supernodes. The reference is a band Cholesky in
+   double: log det, the mean, and three variances; relative errors are the condition, 1e4, times eps. AUTO takes CHOLMOD: dense
+   and dual would take minutes. */
+TEST cholmod_on_a_large_grid(void)
+{
+    enum { W = 70, N = W * W, EDGES = 2 * W * (W - 1), B = W + 1 };
+    static const pu_int probe[3] = {0, N / 2 + W / 2, N - 1};
+    pu_int *start = (pu_int *)tc_bytes((EDGES + 1) * sizeof(pu_int)), *index = (pu_int *)tc_bytes(2 * EDGES * sizeof(pu_int));
+    pu_real *value = tc_reals(2 * EDGES), *alpha = tc_reals(N), *psi = tc_reals(EDGES), *y = tc_normal(3, EDGES);
+    pu_real *mean = tc_reals(N), *variance = tc_reals(N), *grad = tc_reals(N), any;
+    double *band = tc_doubles((pu_int)N * B), *b = tc_doubles(N), logdet = 0, want, nll, value_want = 0;
+    pu_csr csr = {EDGES, N, NULL, NULL, NULL};
+    pu_op Gamma, Phi;
+    pu_lgm lgm;
+    pu_data data = pu_data_full(1, EDGES, y);
+    pu_posterior_result out;
+    pu_gradient_result g;
+    pu_report report;
+    pu_options o;
+    pu_int i, j, l, e = 0;
+    (void)any;
+    for (i = 0; i < N; i++) {
+        alpha[i] = PU_R(0.001), band[i * B] = (double)alpha[i];
+        for (j = 0; j < 2; j++) {
+            pu_int other = j ? i + W : i + 1;
+            if (j ? other >= N : other % W == 0) continue;
+            index[2 * e] = i, index[2 * e + 1] = other, value[2 * e] = -1, value[2 * e + 1] = 1;
+            psi[e++] = 1;
+            start[e] = 2 * e;
+        }
+    }
+    for (e = 0; e < EDGES; e++) { /* A = alpha + sum of (z_j - z_i)^2, b = Phi'y */
+        pu_int a = index[2 * e], c = index[2 * e + 1];
+        band[a * B] += 1, band[c * B] += 1, band[c * B + c - a] -= 1;
+        b[a] -= (double)y[e], b[c] += (double)y[e];
+    }
+    for (j = 0; j < N; j++) { /* L L', entry (i, i - l) at i B + l */
+        for (i = j; i < N && i - j < B; i++) {
+            double sum = band[i * B + i - j];
+            for (l = 1; l < B && j - l >= 0 && i - j + l < B; l++) sum -= band[i * B + i - j + l] * band[j * B + l];
+            band[i * B + i - j] = i == j ? sqrt(sum) : sum / band[j * B];
+        }
+        logdet += 2 * log(band[j * B]);
+    }
+    csr.start = start, csr.index = index, csr.value = value;
+    Gamma = pu_op_diagonal(N, alpha), Phi = pu_op_csr(&csr);
+    memset(&lgm, 0, sizeof lgm);
+    lgm.Gamma = &Gamma, lgm.Phi = &Phi, lgm.psi = psi;
+    memset(&o, 0, sizeof o);
+    o.kind = PU_EXACT;
+    memset(&g, 0, sizeof g);
+    g.Gamma = grad;
+    ASSERT_EQ(PU_OK, pu_gradient(&lgm, &data, &o, NULL, &g, &report));
+    ASSERT_EQ(1, report.served[PU_CHOLMOD]);
+    nll = report.nll;
+    memset(&out, 0, sizeof out);
+    out.mean = mean, out.variance = variance;
+    ASSERT_EQ(PU_OK, pu_posterior(&lgm, &data, &o, NULL, &out, &report));
+    for (l = 0; l < 4; l++) { /* the mean, three columns of Sigma */
+        double *x = tc_doubles(N), tolerance = 1e4 * PU_TEST_EPS;
+        for (i = 0; i < N; i++) x[i] = l == 3 ? b[i] : i == probe[l];
+        for (i = 0; i < N; i++) {
+            for (j = 1; j < B && i - j >= 0; j++) x[i] -= band[i * B + j] * x[i - j];
+            x[i] /= band[i * B];
+        }
+        for (i = N - 1; i >= 0; i--) {
+            x[i] /= band[i * B];
+            for (j = 1; j < B && i - j >= 0; j++) x[i - j] -= band[i * B + j] * x[i];
+        }
+        if (l < 3) {
+            PU_CHECK_REL(variance[probe[l]], x[probe[l]], tolerance);
+            /* d/dalpha_i = 1/2 (mu_i^2 + Sigma_ii - 1/alpha_i), relative to the largest term */
+            PU_CHECK_CLOSE(grad[probe[l]],
+                           ((double)mean[probe[l]] * (double)mean[probe[l]] + x[probe[l]] - 1 / (double)alpha[0]) / 2,
+                           tolerance / (double)alpha[0]);
+            continue;
+        }
+        for (i = 0; i < N; i++) PU_CHECK_CLOSE(mean[i], x[i], 100 * tolerance);
+        for (e = 0; e < EDGES; e++) value_want += ((double)y[e] - x[index[2 * e + 1]] + x[index[2 * e]]) *
+                                                  ((double)y[e] - x[index[2 * e + 1]] + x[index[2 * e]]) / 2;
+        for (i = 0; i < N; i++) value_want += (double)alpha[i] * (x[i] * x[i] / 2);
+    }
+    want = value_want + logdet / 2 - (double)N * log((double)alpha[0]) / 2 + (double)EDGES * 0.91893853320467274;
+    PU_CHECK_REL(nll, want, 1e3 * PU_TEST_EPS);
+    PASS();
+}
+
+/* Engines of several threads have a factor each; the same bits. */
+TEST cholmod_does_not_depend_on_threads(void)
+{
+    field f;
+    pu_options o;
+    pu_gradient_result one, other;
+    make_field(&f, 6, 6, 40, 9, 0, 0.2, 1);
+    memset(&one, 0, sizeof one), memset(&other, 0, sizeof other);
+    one.psi = tc_reals(40), other.psi = tc_reals(40);
+    memset(&o, 0, sizeof o);
+    o.kind = PU_EXACT;
+    o.engine = PU_CHOLMOD;
+    o.threads = 1;
+    ASSERT_EQ(PU_OK, pu_gradient(&f.sparse, &f.data, &o, NULL, &one, NULL));
+    o.threads = 4;
+    ASSERT_EQ(PU_OK, pu_gradient(&f.sparse, &f.data, &o, NULL, &other, NULL));
+    ASSERT_EQ(0, memcmp(one.psi, other.psi, 40 * sizeof(pu_real)));
+    PASS();
+}
+
+/* Refused: operators of other forms, a prior that is not positive definite (with the place), numbers that are none. What
+   rounding leaves is told: nearly nothing is known of the field's level, 1e13 times less than of its differences. */
+TEST cholmod_refuses_and_knows_its_rounding(void)
+{
+    field f;
+    pu_options o;
+    pu_report report;
+    pu_gradient_result out;
+    double nll;
+    pu_real *d;
+    make_field(&f, 4, 4, 20, 1, 0, 0.5, 1);
+    memset(&o, 0, sizeof o);
+    o.kind = PU_EXACT;
+    o.engine = PU_CHOLMOD;
+    f.sparse.Phi = &f.Phi_dense;
+    ASSERT_EQ(PU_E_UNSUPPORTED, pu_nll(&f.sparse, &f.data, &o, NULL, &nll, NULL, &report));
+    ASSERT(tc_named(report.where.what, "Gamma, Phi"));
+    f.sparse.Phi = &f.Phi;
+    ((pu_real *)(uintptr_t)f.gamma.value)[1] = -100; /* (0, 1), and (1, 0) */
+    ((pu_real *)(uintptr_t)f.gamma.value)[f.gamma.start[1]] = -100;
+    f.Gamma.trusted = 2;
+    ASSERT_EQ(PU_E_NOT_DEFINITE, pu_nll(&f.sparse, &f.data, &o, NULL, &nll, NULL, &report));
+    ASSERTm(report.where.what, tc_named(report.where.what, "A") && report.where.index % 17 == 0);
+    make_field(&f, 12, 12, 3, 1, 0, 1e-2, 1);
+    d = (pu_real *)(uintptr_t)f.gamma.value;
+    {
+        pu_int i, s;
+        for (i = 0; i < f.D; i++)
+            for (s = f.gamma.start[i]; s < f.gamma.start[i + 1]; s++)
+                if (f.gamma.index[s] == i) d[s] -= (pu_real)(1e-2 - PU_TEST_PICK(1e-13, 1e-5));
+    }
+    f.data = pu_data_masked(1, 3, f.y, (unsigned char *)tc_bytes(3));
+    memset(&out, 0, sizeof out);
+    out.psi = tc_reals(3);
+    /* float: the level is 1e-6 of the differences, and the factor is in double, which hardly notices */
+    ASSERT_EQ(PU_TEST_PICK(PU_INEXACT, PU_OK), pu_gradient(&f.sparse, &f.data, &o, NULL, &out, &report));
+    ASSERT(report.rounding_error > PU_TEST_PICK(1e-4, 0));
+    PASS();
+}
+#endif
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -696,5 +964,14 @@ int main(int argc, char **argv)
     RUN_TEST(refusals);
     RUN_TEST(factors_of_all_sizes);
     RUN_TEST(engines_of_all_sizes);
+#ifndef PU_USE_CHOLMOD
+    RUN_TEST(cholmod_is_refused_by_name_where_it_is_not_compiled_in);
+#else
+    RUN_TEST(cholmod_agrees_with_dense);
+    RUN_TEST(cholmod_serves_probes);
+    RUN_TEST(cholmod_on_a_large_grid);
+    RUN_TEST(cholmod_does_not_depend_on_threads);
+    RUN_TEST(cholmod_refuses_and_knows_its_rounding);
+#endif
     PU_TEST_MAIN_END();
 }

@@ -9,18 +9,24 @@ probe_library()
     probe_program "$program" "${CC_CMD[@]}" -x c - "$@"
 }
 
-# The libraries behind PU_USE_FFTW and PU_USE_CBLAS. OpenBLAS's header would bring <complex.h> and its macro I along.
+# The libraries behind PU_USE_FFTW, PU_USE_CBLAS and PU_USE_CHOLMOD. OpenBLAS's header would bring <complex.h> and its macro I along.
 find_libraries()
 {
     local link
     HAVE_FFTW=
     HAVE_CBLAS=
+    HAVE_CHOLMOD=
     LIBRARY_FLAGS=(-DFORCE_OPENBLAS_COMPLEX_STRUCT)
     LIBRARY_LINK=()
     if probe_library fftw3.h 'fftw_cleanup(); fftwf_cleanup()' -lfftw3 -lfftw3f -lm; then
         HAVE_FFTW=1
         LIBRARY_FLAGS+=(-DPU_USE_FFTW)
         LIBRARY_LINK+=(-lfftw3 -lfftw3f)
+    fi
+    if probe_library suitesparse/cholmod.h 'cholmod_common c; cholmod_l_start(&c); cholmod_l_finish(&c)' -lcholmod -lm; then
+        HAVE_CHOLMOD=1
+        LIBRARY_FLAGS+=(-DPU_USE_CHOLMOD)
+        LIBRARY_LINK+=(-lcholmod)
     fi
     for link in -lopenblas -lcblas -lblas; do
         if probe_library cblas.h 'cblas_dscal(0, 1, 0, 1)' $link -lm; then
@@ -70,7 +76,7 @@ find_cuda()
 }
 
 # Installs what widens the tests and is missing, where that is allowed: a second compiler with its OpenMP and, for the test
-# of races, its sanitizers' runtime; a C++ compiler, FFTW and a CBLAS. Sets what find_libraries sets.
+# of races, its sanitizers' runtime; a C++ compiler, FFTW, a CBLAS and CHOLMOD. Sets what find_libraries sets.
 install_test_tools()    # yes or no: is the test of races wanted?
 {
     local package packages=()
@@ -79,6 +85,7 @@ install_test_tools()    # yes or no: is the test of races wanted?
     find_libraries
     if [[ ! $HAVE_FFTW ]]; then packages+=(libfftw3-dev); fi
     if [[ ! $HAVE_CBLAS ]]; then packages+=(libopenblas-dev); fi
+    if [[ ! $HAVE_CHOLMOD ]]; then packages+=(libsuitesparse-dev); fi
     if [[ ${#packages[@]} -gt 0 ]] && ! apt_install "${packages[@]}" && apt_allowed; then
         for package in "${packages[@]}"; do apt_install "$package" || true; done
     fi

@@ -48,7 +48,7 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
+    >>lattice >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
     >>structural >>around >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
@@ -245,6 +245,15 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_toeplitz_factor puf_toeplitz_factor
 #define pu_op_circulant puf_op_circulant
 #define pu_circulant_factor puf_circulant_factor
+#define pu_lattice puf_lattice
+#define pu_lattice_set puf_lattice_set
+#define pu_lattice_moments puf_lattice_moments
+#define pu_modes puf_modes
+#define pu_modes_bytes puf_modes_bytes
+#define pu_modes_init puf_modes_init
+#define pu_op_lattice puf_op_lattice
+#define pu_op_lattice_plus puf_op_lattice_plus
+#define pu_lattice_plus puf_lattice_plus
 #define pu_fft puf_fft
 #define pu_fft_bytes puf_fft_bytes
 #define pu_fft_init puf_fft_init
@@ -625,7 +634,7 @@ typedef struct {
 } pu_report;
 
 /* ------------------------------------------------------------------------------------------------
-   >>api
+   >>api   lint: longer than others, since it is read from top to bottom and holds declarations alone
    ------------------------------------------------------------------------------------------------ */
 
 /* ---- models in their own parameters theta ---------------------------------------------------------------- */
@@ -1147,6 +1156,7 @@ typedef enum { /* what is known of an operator beyond its functions; `data` then
     PU_FORM_AR,        /* a pu_ar: its precision */
     PU_FORM_STATES,    /* a pu_ssm: its precision */
     PU_FORM_FOURIER,   /* a pu_fourier: Fourier sensing */
+    PU_FORM_LATTICE,   /* a pu_lattice: its precision */
     PU_FORM_CHAIN      /* of structural models alone: private */
 } pu_form;
 
@@ -1454,6 +1464,76 @@ PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_lags *factor);
 PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c, int prior, void *memory, size_t bytes,
                                      pu_int *index);
 PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
+
+/* Matern field on a grid of 1, 2 or 3 axes, spacing 1: z ~ N(0, Gamma^-1) on n = size[0] size[1] .. points, the last axis
+   contiguous,
+     Gamma = tau (kappa^2 + L)^alpha,   (L z)_i = sum over the neighbours j of i of (z_i - z_j).
+   Edges, axis by axis: PU_EDGE_NEUMANN (a point at the edge has one neighbour less) or PU_EDGE_PERIODIC (the first and the
+   last point are neighbours). In d dimensions the covariance is close to a Matern one of smoothness s = alpha - d/2, whose
+   correlation falls to about 0.14 at the distance (8 s)^1/2 / kappa. Eigenvalues of L are sums over the axes of
+   4 sin^2(pi k / (2 size)), periodic 4 sin^2(pi k / size), k = 0 .. size-1, so that log det Gamma is a sum.
+   kappa = 0 is an intrinsic field, the random walk of order alpha: only differences have a prior. Gamma is singular, a
+   constant z costs nothing, log det Gamma is that of the rest (n - 1 eigenvalues), and the data must identify the level:
+   where nothing is observed calls end with PU_E_NOT_DEFINITE. There are then no draws of z and no solve.
+   Parameters: tau, then kappa; of an intrinsic field tau alone. The struct is yours: fill it with pu_lattice_set, O(n), then only
+   read it. A refused call leaves it as it was; *index (may be NULL) = the culprit, else -1:
+     PU_E_NULL                           field, size
+     PU_E_ARGUMENT, -1                   axes (1, 2, 3), alpha (1, 2), edge
+     PU_E_SIZE, the axis                 a size below 1;  PU_E_OVERFLOW: more than 2^32 / 4 points
+     PU_E_NONFINITE, PU_E_NOT_POSITIVE   tau (0); kappa (1) below 0
+     PU_E_ARGUMENT, 0 or 1               so large or so small that entries of Gamma overflow, or kappa^2 is 0 */
+typedef enum { PU_EDGE_NEUMANN, PU_EDGE_PERIODIC } pu_edge;
+typedef struct {
+    pu_int n;
+    int axes, alpha;
+    pu_int size[3];    /* as given */
+    pu_edge edge[3];
+    pu_real tau, kappa;
+    /* private */
+    pu_int side[3];    /* the same grid as planes of rows of a line: 1 x 1 x n, size[0] x 1 x size[1], or all three */
+    int wraps[3];      /* which of these are periodic */
+    pu_real square;    /* kappa^2 */
+    double logs;       /* sum over the eigenvalues but 0 of log(kappa^2 + lambda), and */
+    double inverses;   /* of 1 / (kappa^2 + lambda) */
+} pu_lattice;
+/* edge: one for each axis; NULL: Neumann. */
+PU_DEF pu_status pu_lattice_set(pu_lattice *field, int axes, const pu_int *size, const pu_edge *edge, int alpha, pu_real tau,
+                                pu_real kappa, pu_int *index);
+/* What people call it by: variance = the mean of the diagonal of Gamma^-1, exact for this grid and its edges; range = (8 s)^1/2 /
+   kappa with s = alpha - d/2, at least 1/2. slope = d log variance / d log kappa; the others follow: d log variance / d log tau =
+   -1, d log range / d log kappa = -1. Any of the three may be NULL. Cost O(n). PU_E_UNSUPPORTED: kappa = 0. */
+PU_DEF pu_status pu_lattice_moments(const pu_lattice *field, double *variance, double *range, double *slope);
+
+/* The eigenvectors of L, cosines (Neumann) or waves, for products with functions of it: tables of fast transforms, for any
+   tau and kappa. *field tells sizes and edges alone. Tables lie in `memory` of pu_modes_bytes bytes, any alignment; both must outlive
+   operators made with them. Constant once made, for several threads. Statuses: PU_E_NULL; PU_E_ARGUMENT (a field that
+   was not set); PU_E_OVERFLOW; PU_E_BLOCK (memory too small). PU_USE_FFTW does not concern them. */
+typedef struct {
+    pu_int side[3], work; /* of the grid, see pu_lattice; reals of scratch. side[0] = 0: it was refused */
+    /* private */
+    int wraps[3];
+    pu_fft fft[3];
+    pu_real *turn[3];     /* of each side m: cos and sin of pi k / (2 m), k = 0 .. m/2; periodic: of 0 */
+    double *lambda[3];    /* eigenvalues, in the order of k */
+} pu_modes;
+PU_DEF pu_status pu_modes_bytes(const pu_lattice *field, size_t *bytes);
+PU_DEF pu_status pu_modes_init(pu_modes *modes, const pu_lattice *field, void *memory, size_t bytes);
+
+/* Its n x n precision. *field is borrowed and may be set anew with the same sizes, edges and alpha, and kappa = 0 or not as
+   before. Products and gradients are one sweep, O(n) per column. modes: NULL, or of this grid (borrowed): then there is a
+   solve, O(n log n). A draw of N(0, Gamma) is tau^1/2 (kappa^2 + L) e for alpha = 2; for alpha = 1 it takes normals for points and
+   for differences along each axis. Banded, alpha times the size of all but the slowest axis wide, so that small grids are
+   served exactly by PU_BANDED. Scratch per column: 3 planes (alpha = 2; 3 lines in two dimensions) and two lines; with
+   modes about 64 lines. */
+PU_DEF pu_op pu_op_lattice(const pu_lattice *field, const pu_modes *modes);
+/* Gamma + w I, w >= 0 (above 0 where kappa = 0): what A is like where noise of precision w is everywhere, and so a preconditioner
+   where it is not. All three are borrowed. apply, diag, solve (O(n log n)) and logdet (O(n)); no parameters. */
+typedef struct {
+    const pu_lattice *field;
+    const pu_modes *modes;
+    pu_real w;
+} pu_lattice_plus;
+PU_DEF pu_op pu_op_lattice_plus(const pu_lattice_plus *a);
 
 /* ---- priors on theta ------------------------------------------------------------------------------------- */
 
@@ -3419,6 +3499,91 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
     return (double)pu__sum(with_w);
 }
 
+/* ---- grids ---- */
+
+/* y = c x + sum over the neighbours of (x - neighbour), a line of n points of a grid: `count` neighbours beside each point, those in
+   beside[l], and two in the line. Where a point has no neighbour beside[l] is x itself. The ends are left to the caller. The
+   second loop is the plain one. Inlined with a literal count. */
+PU__INLINE void pu__stencil_some(pu_int n, pu_real c, int count, const pu_real *const *beside, const pu_real *x,
+                                 pu_real *PU__RESTRICT y)
+{
+    const pu_real *by[4];
+    pu_int i = 1;
+    PU__UNROLL
+    for (int l = 0; l < count; l++)
+        by[l] = beside[l];
+    for (; i + PU__WIDTH < n; i += PU__WIDTH) {
+        pu__vector at = pu__vload(x + i);
+        pu__vector sum = (at - pu__vload(x + i - 1)) + (at - pu__vload(x + i + 1));
+        PU__UNROLL
+        for (int l = 0; l < count; l += 2)
+            sum += (at - pu__vload(by[l] + i)) + (at - pu__vload(by[l + 1] + i));
+        pu__vstore(y + i, sum + c * at);
+    }
+    for (; i < n - 1; i++) {
+        pu_real sum = (x[i] - x[i - 1]) + (x[i] - x[i + 1]);
+        PU__UNROLL
+        for (int l = 0; l < count; l += 2)
+            sum += (x[i] - by[l][i]) + (x[i] - by[l + 1][i]);
+        y[i] = sum + c * x[i];
+    }
+}
+
+/* The same with its ends, for 0, 2 or 4 neighbours beside. wraps: the first and the last point are neighbours. */
+PU__FN void pu__stencil(pu_int n, int wraps, pu_real c, int count, const pu_real *const *beside, const pu_real *x,
+                        pu_real *y)
+{
+    pu_int end = n > 1 ? 2 : 1;
+    switch (count) {
+    case 0: pu__stencil_some(n, c, 0, beside, x, y); break;
+    case 2: pu__stencil_some(n, c, 2, beside, x, y); break;
+    default: pu__stencil_some(n, c, 4, beside, x, y); break;
+    }
+    for (pu_int e = 0; e < end; e++) {
+        pu_int i = e ? n - 1 : 0;
+        pu_int before = i > 0 ? i - 1 : wraps ? n - 1 : 0, after = i < n - 1 ? i + 1 : wraps ? 0 : i;
+        pu_real sum = (x[i] - x[before]) + (x[i] - x[after]);
+        for (int l = 0; l < count; l += 2)
+            sum += (x[i] - beside[l][i]) + (x[i] - beside[l + 1][i]);
+        y[i] = sum + c * x[i];
+    }
+}
+
+/* y = by y + w o x, or to += that if add; w may be NULL. Returns the sum of x_i times what was written. y may be `to`. */
+PU__FN double pu__stencil_end(pu_int n, pu_real by, const pu_real *w, const pu_real *x, const pu_real *y, pu_real *to, int add)
+{
+    double sum = 0;
+    for (pu_int first = 0; first < n; first += PU__CHUNK) {
+        pu_int last = pu__min(first + PU__CHUNK, n), i = first;
+        for (; i + PU__WIDTH <= last; i += PU__WIDTH) {
+            pu__vector now = by * pu__vload(y + i);
+            if (w)
+                now += pu__vload(w + i) * pu__vload(x + i);
+            if (add)
+                now += pu__vload(to + i);
+            pu__vstore(to + i, now);
+        }
+        for (; i < last; i++) {
+            pu_real now = by * y[i];
+            if (w)
+                now += w[i] * x[i];
+            pu__set(to + i, now, add);
+        }
+        sum += (double)pu__dot_chunk(last - first, NULL, x + first, to + first);
+    }
+    return sum;
+}
+
+/* to = x - y */
+PU__FN void pu__minus(pu_int n, const pu_real *x, const pu_real *y, pu_real *PU__RESTRICT to)
+{
+    pu_int i = 0;
+    for (; i + PU__WIDTH <= n; i += PU__WIDTH)
+        pu__vstore(to + i, pu__vload(x + i) - pu__vload(y + i));
+    for (; i < n; i++)
+        to[i] = x[i] - y[i];
+}
+
 /* ------------------------------------------------------------------------------------------------
    >>vector   the CPU backend: plain loops over columns
 
@@ -5124,9 +5289,12 @@ PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
     return status;
 }
 
-/* How many states of a prior that is a state space have a diffuse start, so that it is singular. */
+/* In how many directions a prior is flat, so that it is singular: states of a state space with a diffuse start, the level
+   of an intrinsic field. */
 PU__FN pu_int pu__diffuse(const pu_op *op)
 {
+    if (op->form == PU_FORM_LATTICE && op->data)
+        return ((const pu_lattice *)op->data)->kappa == 0;
     return op->form == PU_FORM_STATES && op->data ? ((const pu_ssm *)op->data)->diffuse : 0;
 }
 
@@ -9824,6 +9992,899 @@ PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>lattice   fields on a grid
+
+   Gamma = tau B^alpha, B = kappa^2 + L, L the negative Laplacian of neighbour differences. A grid is planes of rows of a
+   line: 1 x 1 x n in one dimension, size[0] x 1 x size[1] in two. The work is done line by line; a line has a neighbour line in
+   the plane before and behind, and in the row before and behind. Where an edge has none it is the line itself, and the
+   difference is zero. Differences are formed first: so B 1 = kappa^2 exactly, however small kappa is beside 1.
+   ------------------------------------------------------------------------------------------------ */
+
+/* The field that an operator stands for. */
+PU__FN const pu_lattice *pu__field(const pu_op *op) { return (const pu_lattice *)op->data; }
+
+/* The neighbour of index i, 0 <= i < n, a step further (by = 1) or back (-1): i itself where there is none. */
+PU__FN pu_int pu__neighbour(pu_int n, int wraps, pu_int i, int by)
+{
+    pu_int next = i + by;
+    if (next >= 0 && next < n)
+        return next;
+    return wraps ? n - 1 - i : i; /* from one end to the other */
+}
+
+/* The lines beside line (i, j), x the whole grid: two in the planes before
+   and behind, and two more in a grid of three axes. Returns how many. */
+PU__FN int pu__beside(const pu_lattice *f, pu_int i, pu_int j, const pu_real *x, const pu_real **beside)
+{
+    pu_int rows = f->side[1], n = f->side[2];
+    if (f->axes == 1)
+        return 0;
+    for (int l = 0; l < 2; l++) {
+        beside[l] = x + (pu__neighbour(f->side[0], f->wraps[0], i, 2 * l - 1) * rows + j) * n;
+        beside[2 + l] = x + (i * rows + pu__neighbour(rows, f->wraps[1], j, 2 * l - 1)) * n;
+    }
+    return f->axes == 3 ? 4 : 2;
+}
+
+/* ---- products ---- */
+
+/* Line (i, j) of B x. */
+PU__FN void pu__lattice_line(const pu_lattice *f, pu_int i, pu_int j, const pu_real *x, pu_real *y)
+{
+    const pu_real *beside[4];
+    int count = pu__beside(f, i, j, x, beside);
+    pu__stencil(f->side[2], f->wraps[2], f->square, count, beside, x + (i * f->side[1] + j) * f->side[2], y);
+}
+
+/* Plane i of B x. */
+PU__FN void pu__lattice_plane(const pu_lattice *f, pu_int i, const pu_real *x, pu_real *y)
+{
+    for (pu_int j = 0; j < f->side[1]; j++)
+        pu__lattice_line(f, i, j, x, y + j * f->side[2]);
+}
+
+/* Line j of B u in plane i, where u is known in three planes: before, the plane itself, behind. */
+PU__FN void pu__lattice_second(const pu_lattice *f, pu_int j, const pu_real *const *u, pu_real *y)
+{
+    pu_int rows = f->side[1], n = f->side[2];
+    const pu_real *beside[4] = {u[0] + j * n, u[2] + j * n, NULL, NULL};
+    for (int l = 0; l < 2; l++)
+        beside[2 + l] = u[1] + pu__neighbour(rows, f->wraps[1], j, 2 * l - 1) * n;
+    pu__stencil(n, f->wraps[2], f->square, f->axes == 1 ? 0 : f->axes == 2 ? 2 : 4, beside, u[1] + j * n, y);
+}
+
+/* y = tau B x + w o x, or y += if add; w may be NULL. Returns x'y, which has a meaning without add only. line: one of
+   scratch. */
+PU__FN double pu__lattice_once(const pu_lattice *f, const pu_real *w, const pu_real *x, pu_real *y, int add, pu_real *line)
+{
+    pu_int n = f->side[2], lines = f->side[0] * f->side[1];
+    double sum = 0;
+    for (pu_int l = 0; l < lines; l++) {
+        pu__lattice_line(f, l / f->side[1], l % f->side[1], x, line);
+        sum += pu__stencil_end(n, f->tau, w ? w + l * n : NULL, x + l * n, line, y + l * n, add);
+    }
+    return sum;
+}
+
+/* y = tau B (B x) + w o x likewise. u = B x is kept in three planes, which move along: memory sees x, w and y once. A
+   periodic axis needs two planes of u twice. work: three planes, then a line. */
+PU__FN double pu__lattice_twice(const pu_lattice *f, const pu_real *w, const pu_real *x, pu_real *y, int add, pu_real *work)
+{
+    pu_int n = f->side[2], planes = f->side[0], plane = f->side[1] * n;
+    pu_real *line = work + 3 * plane;
+    double sum = 0;
+    pu__lattice_plane(f, 0, x, work);
+    if (f->wraps[0])
+        pu__lattice_plane(f, planes - 1, x, work + 2 * plane); /* before the first */
+    for (pu_int i = 0; i < planes; i++) {
+        pu_int behind = pu__neighbour(planes, f->wraps[0], i, 1);
+        int before = pu__neighbour(planes, f->wraps[0], i, -1) != i;
+        pu_real *at = work + i % 3 * plane, *next = work + (i + 1) % 3 * plane;
+        const pu_real *u[3] = {before ? work + (i + 2) % 3 * plane : at, at, behind != i ? next : at};
+        if (behind != i)
+            pu__lattice_plane(f, behind, x, next);
+        for (pu_int j = 0; j < f->side[1]; j++) {
+            pu_int from = i * plane + j * n;
+            pu__lattice_second(f, j, u, line);
+            sum += pu__stencil_end(n, f->tau, w ? w + from : NULL, x + from, line, y + from, add);
+        }
+    }
+    return sum;
+}
+
+/* Y = (Gamma + diag(w)) X, or Y += if add; s_j = x_j'y_j. w (n) and s (k) may be NULL. work: op->work. */
+PU__FN pu_status pu__lattice_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
+                                        pu_real *s, pu_real *work)
+{
+    const pu_lattice *f = pu__field(op);
+    for (pu_int j = 0; j < k; j++) {
+        const pu_real *x = pu__col(X, j);
+        pu_real *y = pu__col(Y, j);
+        double sum = f->alpha == 1 ? pu__lattice_once(f, w, x, y, add, work) : pu__lattice_twice(f, w, x, y, add, work);
+        if (s)
+            s[j] = (pu_real)sum;
+    }
+    return PU_OK;
+}
+
+/* pu_op.apply and apply_t: Y = Gamma X, or Y += if add. */
+PU__FN pu_status pu__lattice_apply(PU__APPLY_ARGS)
+{
+    return pu__lattice_apply_plus(op, NULL, k, X, Y, add, NULL, work);
+}
+
+/* ---- draws ---- */
+
+/* y += by D'e for the differences along a side of m entries that are `step` apart, (D z)_i = z_i - z_{i-1}: entry i has e_i - e_{i+1}.
+   Without a wrap there is no difference before the first. */
+PU__FN void pu__lattice_differences(pu_int m, int wraps, pu_int step, pu_real by, const pu_real *e, pu_real *y)
+{
+    pu_int all = (m - 1) * step;
+    pu__axpy(all, by, e + step, y + step);
+    pu__axpy(all, -by, e + step, y);
+    if (wraps) {
+        pu__axpy(step, by, e, y);
+        pu__axpy(step, -by, e, y + all);
+    }
+}
+
+/* pu_op.sample, with E in the argument X: tau^1/2 B E for alpha = 2. For alpha = 1 B = kappa^2 + sum D'D, so that
+   tau^1/2 [kappa, D_0', D_1', D_2'] does it: n normals each, for the sides that have a second point. */
+PU__FN pu_status pu__lattice_sample(PU__SOLVE_ARGS)
+{
+    const pu_lattice *f = pu__field(op);
+    pu_real root = pu__sqrt(f->tau);
+    pu_int n = f->side[2], lines = f->side[0] * f->side[1];
+    for (pu_int c = 0; c < k; c++) {
+        const pu_real *e = pu__col(X, c);
+        pu_real *y = pu__col(Y, c);
+        if (f->alpha == 2) {
+            for (pu_int l = 0; l < lines; l++) {
+                pu__lattice_line(f, l / f->side[1], l % f->side[1], e, work);
+                for (pu_int i = 0; i < n; i++)
+                    y[l * n + i] = root * work[i];
+            }
+            continue;
+        }
+        for (pu_int i = 0; i < f->n; i++)
+            y[i] = root * f->kappa * e[i];
+        for (int a = 0; a < 3; a++) {
+            pu_int step = a == 0 ? f->side[1] * n : a == 1 ? n : 1, whole = f->side[a] * step;
+            if (f->side[a] == 1)
+                continue;
+            e += f->n;
+            for (pu_int at = 0; at < f->n; at += whole)
+                pu__lattice_differences(f->side[a], f->wraps[a], step, root, e + at, y + at);
+        }
+    }
+    return PU_OK;
+}
+
+/* How many normals that takes. */
+PU__FN pu_int pu__lattice_noise(const pu_lattice *f)
+{
+    return f->alpha == 2 ? f->n : f->n * (1 + (f->side[0] > 1) + (f->side[1] > 1) + (f->side[2] > 1));
+}
+
+/* ---- gradients ---- */
+
+/* p'B q as kappa^2 p'q + the sum over all differences (D p)'(D q), line (i, j) with those to the lines before it. Multiplied
+   out with (B q) it would cancel where p is far from zero. scratch: two lines. */
+PU__FN double pu__lattice_form(const pu_lattice *f, pu_int i, pu_int j, const pu_real *p, const pu_real *q, pu_real *scratch)
+{
+    pu_int n = f->side[2], at = (i * f->side[1] + j) * n;
+    const pu_real *x[2] = {p + at, q + at}, *beside[4];
+    double sum = (double)f->square * pu__dot(n, NULL, x[0], x[1]);
+    int count = pu__beside(f, i, j, p, beside);
+    for (int l = 0; l <= count; l += 2) { /* the neighbours before: beside[0], beside[2]; last those in the line */
+        for (int c = 0; c < (p == q ? 1 : 2); c++) {
+            pu_real *to = scratch + c * n;
+            if (l == count) {
+                to[0] = x[c][0] - x[c][f->wraps[2] ? n - 1 : 0];
+                pu__minus(n - 1, x[c] + 1, x[c], to + 1);
+            } else
+                pu__minus(n, x[c], (c ? q : p) + (beside[l] - p), to);
+        }
+        sum += pu__dot(n, NULL, scratch, p == q ? scratch : scratch + n);
+    }
+    return sum;
+}
+
+/* pu_op.grad: of p'Gamma q it is p'B^alpha q in tau, and 2 alpha kappa tau p'B^(alpha-1) q in kappa. (B p)'(B q) line by line. */
+PU__FN pu_status pu__lattice_grad(PU__GRAD_ARGS)
+{
+    const pu_lattice *f = pu__field(op);
+    pu_int n = f->side[2], lines = f->side[0] * f->side[1];
+    double in_tau = 0, in_kappa = 0;
+    for (pu_int c = 0; c < k; c++) {
+        const pu_real *p = pu__col(P, c), *q = pu__col(Q, c);
+        double first = 0, second = 0; /* p'B q, p'B^2 q */
+        if (weight[c] == 0)
+            continue;
+        for (pu_int l = 0; l < lines; l++) {
+            pu_int i = l / f->side[1], j = l % f->side[1];
+            first += pu__lattice_form(f, i, j, p, q, work);
+            if (f->alpha == 1)
+                continue;
+            pu__lattice_line(f, i, j, p, work);
+            if (p != q)
+                pu__lattice_line(f, i, j, q, work + n);
+            second += pu__dot(n, NULL, work, p == q ? work : work + n);
+        }
+        in_tau += (double)weight[c] * (f->alpha == 1 ? first : second);
+        if (op->params > 1)
+            in_kappa += (double)weight[c] * (f->alpha == 1 ? pu__dot(f->n, NULL, p, q) : 2 * first);
+    }
+    grad[0] += (pu_real)in_tau;
+    if (op->params > 1)
+        grad[1] += (pu_real)(2 * (double)f->kappa * (double)f->tau * in_kappa);
+    return PU_OK;
+}
+
+/* x'Gamma x as a sum of squares, in double; *size as for pu__ssm_square. */
+PU__FN double pu__lattice_square(const pu_op *op, const pu_real *x, double *size)
+{
+    const pu_lattice *f = pu__field(op);
+    pu_int n = f->side[2], lines = f->side[0] * f->side[1];
+    double square = (double)f->square, sum = 0, sizes = 0;
+    for (pu_int l = 0; l < lines; l++) {
+        const pu_real *line = x + l * n, *beside[6];
+        int count = pu__beside(f, l / f->side[1], l % f->side[1], x, beside);
+        for (pu_int i = 0; i < n; i++) {
+            double at = (double)line[i], u = square * at, terms = fabs(u), edges = square * at * at, edge_terms = edges;
+            for (int s = 0; s < count + 2; s++) {
+                pu_int other = s < count ? i : pu__neighbour(n, f->wraps[2], i, s == count ? -1 : 1);
+                double next = (double)(s < count ? beside[s] : line)[other], step = at - next;
+                u += step;
+                terms += fabs(at) + fabs(next);
+                if (s % 2 == 0) { /* a neighbour before: every difference once */
+                    edges += step * step;
+                    edge_terms += (fabs(at) + fabs(next)) * (fabs(step) + (double)PU__EPS * (fabs(at) + fabs(next)));
+                }
+            }
+            sum += f->alpha == 1 ? edges : u * u;
+            sizes += f->alpha == 1 ? edge_terms : terms * (fabs(u) + (double)PU__EPS * terms);
+        }
+    }
+    *size += (double)f->tau * sizes;
+    return (double)f->tau * sum;
+}
+
+/* ---- entries: diagonal and bands ---- */
+
+/* Row i of B: its columns, the diagonal first, at most 7; a neighbour that is two (a periodic side of 2) stands twice. value[0] is
+   the diagonal, all others are -1. Returns how many. */
+PU__FN int pu__lattice_row(const pu_lattice *f, pu_int i, pu_int *column, double *value)
+{
+    pu_int step = 1, left = i;
+    int count = 1;
+    for (int a = 2; a >= 0; a--) {
+        pu_int m = f->side[a], at = left % m;
+        for (int by = -1; by <= 1; by += 2) {
+            pu_int next = pu__neighbour(m, f->wraps[a], at, by);
+            if (next != at)
+                column[count++] = i + (next - at) * step;
+        }
+        left /= m;
+        step *= m;
+    }
+    column[0] = i;
+    *value = (double)f->square + (count - 1);
+    return count;
+}
+
+/* pu_op.diag: of B its diagonal, of B^2 the sum of the squares of a row. */
+PU__FN pu_status pu__lattice_diag(PU__DIAG_ARGS)
+{
+    const pu_lattice *f = pu__field(op);
+    for (pu_int i = 0; i < f->n; i++) {
+        pu_int column[7];
+        double entry, sum;
+        int count = pu__lattice_row(f, i, column, &entry);
+        sum = f->alpha == 1 ? entry : entry * entry;
+        for (int s = 1; s < count && f->alpha == 2; s++)
+            for (int t = 1; t < count; t++)
+                sum += column[s] == column[t];
+        y[i] += (pu_real)((double)f->tau * sum);
+    }
+    return PU_OK;
+}
+
+/* What pu__lattice_entries does with the entries of B and B^alpha: adds them to a band, or takes their products with one. */
+typedef struct {
+    double *to;         /* += tau B^alpha; NULL: */
+    const double *with; /* the sums over all entries, both triangles, of B^alpha and of alpha B^(alpha-1) times this band */
+    double power, lower;
+} pu__lattice_band;
+
+/* Runs through the lower triangle of B^alpha, row by row, in a band of this width. */
+PU__FN void pu__lattice_entries(const pu_lattice *f, pu_int width, pu__lattice_band *b)
+{
+    for (pu_int i = 0; i < f->n; i++) {
+        pu_int column[7], far[7];
+        double entry, second;
+        int count = pu__lattice_row(f, i, column, &entry), others;
+        pu_int at = i * (width + 1);
+        for (int s = 0; s < count; s++) {
+            double bs = s ? -1 : entry;
+            pu_int j = column[s];
+            if (b->with && f->alpha == 2 && j <= i)
+                b->lower += (j < i ? 4 : 2) * bs * b->with[at + i - j];
+            others = f->alpha == 2 ? pu__lattice_row(f, j, far, &second) : 1;
+            for (int t = 0; t < others; t++) {
+                double value = f->alpha == 1 ? bs : bs * (t ? -1 : second);
+                pu_int end = f->alpha == 1 ? j : far[t];
+                if (end <= i && b->to)
+                    b->to[at + i - end] += (double)f->tau * value;
+                else if (end <= i)
+                    b->power += (end < i ? 2 : 1) * value * b->with[at + i - end];
+            }
+        }
+        if (b->with && f->alpha == 1)
+            b->lower += b->with[at];
+    }
+}
+
+/* pu_op.band_add */
+PU__FN pu_status pu__lattice_band_add(const pu_op *op, pu_int width, double *B)
+{
+    pu__lattice_band b = {B, NULL, 0, 0};
+    pu__lattice_entries(pu__field(op), width, &b);
+    return PU_OK;
+}
+
+/* pu_op.band_grad: tr(B^alpha S) in tau, 2 kappa tau alpha tr(B^(alpha-1) S) in kappa. */
+PU__FN pu_status pu__lattice_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+{
+    const pu_lattice *f = pu__field(op);
+    pu__lattice_band b = {NULL, S, 0, 0};
+    pu__lattice_entries(f, width, &b);
+    grad[0] += (pu_real)(weight * b.power);
+    if (op->params > 1)
+        grad[1] += (pu_real)(weight * 2 * (double)f->kappa * (double)f->tau * b.lower);
+    return PU_OK;
+}
+
+/* The largest distance between neighbours in memory. */
+PU__FN pu_int pu__lattice_reach(const pu_lattice *f)
+{
+    pu_int step = 1, reach = 0;
+    for (int a = 2; a >= 0; a--) {
+        if (f->side[a] > 1)
+            reach = pu__most(reach, f->wraps[a] ? (f->side[a] - 1) * step : step);
+        step *= f->side[a];
+    }
+    return reach;
+}
+
+/* ---- eigenvalues ---- */
+
+/* Eigenvalue k of the differences along a side of m points: 2 - 2 cos(pi k / m), periodic 2 - 2 cos(2 pi k / m), without
+   cancellation. */
+PU__FN double pu__lattice_lambda(pu_int m, int wraps, pu_int k)
+{
+    double s = sin(3.14159265358979323846 * (double)k / (double)m / (wraps ? 1 : 2));
+    return 4 * s * s;
+}
+
+/* Sums over the eigenvalues b of B (but for the 0 of an intrinsic field without w) and of tau b^alpha + w. */
+typedef struct {
+    double logs;     /* log b */
+    double inverses; /* 1 / b */
+    double traces;   /* b^-alpha, */
+    double slopes;   /* b^-(alpha+1) */
+    double plus;     /* log(tau b^alpha + w) */
+} pu__lattice_sums;
+
+/* A piece of the line's eigenvalues at a time, since there is no memory for them. */
+PU__FN void pu__lattice_spectrum(const pu_lattice *f, double w, pu__lattice_sums *sums)
+{
+    enum { PIECE = 128 };
+    double line[PIECE], tau = (double)f->tau;
+    pu__logs logs = {0, 1}, plus = {0, 1};
+    memset(sums, 0, sizeof *sums);
+    for (pu_int first = 0; first < f->side[2]; first += PIECE) {
+        pu_int count = pu__min(PIECE, f->side[2] - first);
+        for (pu_int l = 0; l < count; l++)
+            line[l] = pu__lattice_lambda(f->side[2], f->wraps[2], first + l);
+        for (pu_int i = 0; i < f->side[0] * f->side[1]; i++) {
+            pu_int plane = i / f->side[1], row = i % f->side[1];
+            double beside = pu__lattice_lambda(f->side[0], f->wraps[0], plane) + pu__lattice_lambda(f->side[1], f->wraps[1], row);
+            for (pu_int l = 0; l < count; l++) {
+                double b = (double)f->square + (beside + line[l]), inverse = b > 0 ? 1 / b : 0;
+                double power = f->alpha == 1 ? inverse : inverse * inverse;
+                if (b > 0)
+                    pu__logs_add(&logs, b);
+                sums->inverses += inverse;
+                sums->traces += power;
+                sums->slopes += power * inverse;
+                if (w > 0 || b > 0)
+                    pu__logs_add(&plus, tau * (f->alpha == 1 ? b : b * b) + w);
+            }
+        }
+    }
+    sums->logs = logs.sum + log(logs.product);
+    sums->plus = plus.sum + log(plus.product);
+}
+
+/* How many eigenvalues are not 0. */
+PU__FN double pu__lattice_rank(const pu_lattice *f) { return (double)f->n - (f->kappa == 0); }
+
+/* pu_op.logdet: of what is proper. */
+PU__FN pu_status pu__lattice_logdet(PU__LOGDET_ARGS)
+{
+    const pu_lattice *f = pu__field(op);
+    *value = pu__lattice_rank(f) * log((double)f->tau) + f->alpha * f->logs;
+    return PU_OK;
+}
+
+/* pu_op.logdet_grad */
+PU__FN pu_status pu__lattice_logdet_grad(PU__LOGDET_GRAD_ARGS)
+{
+    const pu_lattice *f = pu__field(op);
+    double by = (double)weight;
+    grad[0] += (pu_real)(by * pu__lattice_rank(f) / (double)f->tau);
+    if (op->params > 1)
+        grad[1] += (pu_real)(by * 2 * f->alpha * (double)f->kappa * f->inverses);
+    return PU_OK;
+}
+
+/* ---- eigenvectors ----
+   Along a Neumann side they are cosines: the transform of m real numbers x is, after Makhoul (1980), a Fourier transform V of
+   x_0, x_2, x_4, .., x_5, x_3, x_1, turned:  C_k = Re e^(-pi i k / (2 m)) V_k. As V_{m-k} is the conjugate of V_k = v + i w,
+     C_k = c v + s w,   C_{m-k} = s v - c w,   c, s = cos, sin of pi k / (2 m),
+   a reflection, which is its own inverse. Along a periodic side C_k = v, C_{m-k} = -w will do, as k and m - k have the same eigenvalue:
+   c = 1, s = 0, and no change of order. C_0 and C_{m/2} = V. None of this is normalised but for the factor 1 / n of all
+   transforms there and back. Two real lines go through one complex transform, as its real and its imaginary part. */
+
+/* Row i of a strip after the change of order comes from this one. */
+PU__FN pu_int pu__modes_from(pu_int m, int wraps, pu_int i)
+{
+    if (wraps)
+        return i;
+    return 2 * i < m ? 2 * i : 2 * (m - 1 - i) + 1;
+}
+
+/* to = x with its rows in the order of the transform or, back, to = x in the order of the grid; some lanes of both parts. */
+PU__FN void pu__modes_order(pu_int m, int wraps, int back, pu_int lanes, pu__re_im x, pu__re_im to)
+{
+    for (pu_int i = 0; i < m; i++) {
+        pu_int from = pu__modes_from(m, wraps, i);
+        pu_int source = (back ? i : from) * x.step, target = (back ? from : i) * to.step;
+        pu__copy(to.re + target, x.re + source, lanes);
+        pu__copy(to.im + target, x.im + source, lanes);
+    }
+}
+
+/* Two real transforms V and V' from the complex one of x + i x', and turned; or, back, the complex one from the two. Rows k and
+   m - k at a time, in place. turn: cos and sin. */
+PU__FN void pu__modes_turn(pu_int m, const pu_real *turn, int back, pu_int lanes, pu__re_im z)
+{
+    for (pu_int k = 1; 2 * k < m; k++) {
+        pu_real c = turn[k], s = turn[m / 2 + 1 + k];
+        pu_real *PU__RESTRICT r = z.re + k * z.step, *PU__RESTRICT i = z.im + k * z.step;
+        pu_real *PU__RESTRICT r2 = z.re + (m - k) * z.step, *PU__RESTRICT i2 = z.im + (m - k) * z.step;
+        if (!back)
+            for (pu_int q = 0; q < lanes; q++) {
+                pu_real v = (r[q] + r2[q]) / 2, w = (i[q] - i2[q]) / 2;   /* the first's V_k */
+                pu_real v2 = (i[q] + i2[q]) / 2, w2 = (r2[q] - r[q]) / 2; /* and the second's */
+                r[q] = c * v + s * w;
+                r2[q] = s * v - c * w;
+                i[q] = c * v2 + s * w2;
+                i2[q] = s * v2 - c * w2;
+            }
+        else
+            for (pu_int q = 0; q < lanes; q++) {
+                pu_real v = c * r[q] + s * r2[q], w = s * r[q] - c * r2[q];
+                pu_real v2 = c * i[q] + s * i2[q], w2 = s * i[q] - c * i2[q];
+                r[q] = v - w2;
+                i[q] = w + v2;
+                r2[q] = v + w2;
+                i2[q] = v2 - w;
+            }
+    }
+}
+
+/* A strip of lanes along side a: to its coefficients, or back; x and to may be the same. t: room for the strip, then the
+   transform's own. */
+PU__FN void pu__modes_strip(const pu_modes *f, int a, int back, pu_int lanes, pu__re_im x, pu__re_im to, pu_real *work)
+{
+    pu_int m = f->side[a];
+    pu__re_im t = pu__parts(work, work + m * lanes, lanes), way = back ? pu__exchanged(t) : t;
+    pu_real *rest = work + 2 * m * lanes;
+    pu__modes_order(m, back || f->wraps[a], 0, lanes, x, t);
+    if (back)
+        pu__modes_turn(m, f->turn[a], 1, lanes, t);
+    pu__fft_lanes(&f->fft[a], lanes, way, way, rest);
+    if (!back)
+        pu__modes_turn(m, f->turn[a], 0, lanes, t);
+    pu__modes_order(m, !back || f->wraps[a], back, lanes, t, to);
+}
+
+/* All strips along side a of a block of m x width numbers, width of them neighbours; two times PU__FFT_LANES of these at a time,
+   half of them as imaginary parts. An odd one has a partner of its own: itself. */
+PU__FN void pu__modes_side(const pu_modes *f, int a, int back, pu_int width, pu_real *y, pu_real *work)
+{
+    for (pu_int at = 0; at < width; at += 2 * PU__FFT_LANES) {
+        pu_int count = pu__min(2 * PU__FFT_LANES, width - at), lanes = (count + 1) / 2;
+        pu__re_im x = pu__parts(y + at, y + at + count - lanes, width); /* the middle one is in both where count is odd */
+        pu__modes_strip(f, a, back, lanes, x, x, work);
+    }
+}
+
+/* What a mode is multiplied by: 1 / (tau b^alpha + w), and the 1 / n of the transforms. */
+typedef struct {
+    const pu_lattice *field;
+    double w;
+} pu__modes_by;
+
+/* Lines from `first` on, at most twice PU__FFT_LANES: to coefficients, those multiplied, and back. They are transposed, so
+   that neighbours are of different lines. */
+PU__FN void pu__modes_lines(const pu_modes *f, pu__modes_by by, pu_int first, pu_real *y, pu_real *work)
+{
+    pu_int n = f->side[2], lines = f->side[0] * f->side[1], count = pu__min(2 * PU__FFT_LANES, lines - first);
+    pu_int lanes = (count + 1) / 2, other = first + count - lanes;
+    pu__re_im t = pu__parts(work, work + n * lanes, lanes);
+    double beside[2][PU__FFT_LANES], tau = (double)by.field->tau, square = (double)by.field->square, size = (double)by.field->n;
+    pu_real *rest = work + 2 * n * lanes, *part[2] = {t.re, t.im};
+    int once = by.field->alpha == 1;
+    pu__fourier_transpose(lanes, n, 1, y + first * n, t.re);
+    pu__fourier_transpose(lanes, n, 1, y + other * n, t.im);
+    pu__modes_strip(f, 2, 0, lanes, t, t, rest);
+    for (int c = 0; c < 2; c++)
+        for (pu_int q = 0; q < lanes; q++) {
+            pu_int line = (c ? other : first) + q;
+            beside[c][q] = square + (f->lambda[0][line / f->side[1]] + f->lambda[1][line % f->side[1]]);
+        }
+    for (int c = 0; c < 2; c++)
+        for (pu_int k = 0; k < n; k++)
+            for (pu_int q = 0; q < lanes; q++) {
+                double b = beside[c][q] + f->lambda[2][k];
+                part[c][k * lanes + q] *= (pu_real)(1 / (size * (tau * (once ? b : b * b) + by.w)));
+            }
+    pu__modes_strip(f, 2, 1, lanes, t, t, rest);
+    pu__fourier_transpose(n, lanes, 1, t.re, y + first * n);
+    pu__fourier_transpose(n, lanes, 1, t.im, y + other * n);
+}
+
+/* y = (Gamma + w)^-1 y: forward along planes and rows, both ways along the lines, back along rows and planes. */
+PU__FN void pu__modes_solve(const pu_modes *f, pu__modes_by by, pu_real *y, pu_real *work)
+{
+    pu_int plane = f->side[1] * f->side[2], lines = f->side[0] * f->side[1];
+    if (f->side[0] > 1)
+        pu__modes_side(f, 0, 0, plane, y, work);
+    for (pu_int i = 0; i < f->side[0] && f->side[1] > 1; i++)
+        pu__modes_side(f, 1, 0, f->side[2], y + i * plane, work);
+    for (pu_int first = 0; first < lines; first += 2 * PU__FFT_LANES)
+        pu__modes_lines(f, by, first, y, work);
+    for (pu_int i = 0; i < f->side[0] && f->side[1] > 1; i++)
+        pu__modes_side(f, 1, 1, f->side[2], y + i * plane, work);
+    if (f->side[0] > 1)
+        pu__modes_side(f, 0, 1, plane, y, work);
+}
+
+/* pu_op.solve: Y = Gamma^-1 X. */
+PU__FN pu_status pu__lattice_solve(PU__SOLVE_ARGS)
+{
+    pu__modes_by by = {pu__field(op), 0};
+    for (pu_int j = 0; j < k; j++) {
+        pu__copy(pu__col(Y, j), pu__col(X, j), op->rows);
+        pu__modes_solve((const pu_modes *)op->aux, by, pu__col(Y, j), work);
+    }
+    return PU_OK;
+}
+
+/* Tables and, with arena->base set, what is in them. */
+PU__FN void pu__modes_make(void *modes, pu__arena *arena)
+{
+    pu_modes *f = (pu_modes *)modes;
+    f->work = 0;
+    for (int a = 0; a < 3 && !arena->overflow; a++) {
+        pu_int m = f->side[a], half = m / 2 + 1;
+        f->fft[a].n = m;
+        pu__fft_make(&f->fft[a], arena);
+        if (arena->overflow)
+            return;
+        f->turn[a] = pu__reals(arena, 2 * half, 1);
+        f->lambda[a] = pu__doubles(arena, m, 1);
+        f->work = pu__most(f->work, (4 * m + f->fft[a].work) * PU__FFT_LANES);
+        for (pu_int k = 0; k < half && arena->base; k++) {
+            pu__fft_root(f->wraps[a] ? 0 : k, 4 * m, f->turn[a] + k, f->turn[a] + half + k);
+            f->turn[a][half + k] *= -1;
+        }
+        for (pu_int k = 0; k < m && arena->base; k++)
+            f->lambda[a][k] = pu__lattice_lambda(m, f->wraps[a], k);
+    }
+}
+
+/* The grid of a field into *modes. */
+PU__FN pu_status pu__modes_begin(pu_modes *modes, const pu_lattice *field)
+{
+    memset(modes, 0, sizeof *modes);
+    if (field->n < 1)
+        return PU_E_ARGUMENT;
+    memcpy(modes->side, field->side, sizeof modes->side);
+    memcpy(modes->wraps, field->wraps, sizeof modes->wraps);
+    return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_modes_bytes(const pu_lattice *field, size_t *bytes)
+{
+    pu_modes modes;
+    pu_status status;
+    if (!field || !bytes)
+        return PU_E_NULL;
+    status = pu__modes_begin(&modes, field);
+    return status ? status : pu__fft_build(pu__modes_make, &modes, NULL, 0, bytes);
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_modes_init(pu_modes *modes, const pu_lattice *field, void *memory, size_t bytes)
+{
+    pu_status status;
+    if (!modes || !field || !memory)
+        return PU_E_NULL;
+    status = pu__modes_begin(modes, field);
+    if (!status)
+        status = pu__fft_build(pu__modes_make, modes, memory, bytes, NULL);
+    if (status)
+        memset(modes, 0, sizeof *modes);
+    return status;
+}
+
+/* ---- making and checking ---- */
+
+/* Sizes and edges into *f, all zero. *index: the axis at fault. */
+PU__FN pu_status pu__lattice_shape(pu_lattice *f, int axes, const pu_int *size, const pu_edge *edge, int alpha, pu_int *index)
+{
+    if (axes < 1 || axes > 3 || alpha < 1 || alpha > 2)
+        return PU_E_ARGUMENT;
+    f->axes = axes;
+    f->alpha = alpha;
+    f->n = 1;
+    for (int a = 0; a < 3; a++) {
+        f->size[a] = 1;
+        f->side[a] = 1;
+    }
+    for (int a = 0; a < axes; a++) {
+        int to = a == axes - 1 ? 2 : a; /* the last axis is the line */
+        *index = a;
+        if (size[a] < 1)
+            return PU_E_SIZE;
+        if ((uint64_t)size[a] > UINT32_MAX / 4 / (uint64_t)f->n || size[a] > PTRDIFF_MAX / 256 / f->n)
+            return PU_E_OVERFLOW; /* a draw takes up to 4 n normals, which are counted in 32 bits */
+        *index = -1;
+        if (edge && edge[a] != PU_EDGE_NEUMANN && edge[a] != PU_EDGE_PERIODIC)
+            return PU_E_ARGUMENT;
+        f->n *= size[a];
+        f->size[a] = f->side[to] = size[a];
+        f->edge[a] = edge ? edge[a] : PU_EDGE_NEUMANN;
+        f->wraps[to] = f->edge[a] == PU_EDGE_PERIODIC;
+    }
+    return PU_OK;
+}
+
+/* tau and kappa, and that no entry of Gamma, or its derivative, overflows. *index: which is at fault. */
+PU__FN pu_status pu__lattice_values(pu_lattice *f, pu_real tau, pu_real kappa, pu_int *index)
+{
+    pu_real most;
+    *index = pu__finite(tau) && tau > 0;
+    if (!pu__finite(tau) || !pu__finite(kappa))
+        return PU_E_NONFINITE;
+    if (!(tau > 0) || !(kappa >= 0))
+        return PU_E_NOT_POSITIVE;
+    f->tau = tau;
+    f->kappa = kappa;
+    f->square = kappa * kappa;
+    most = f->square + 12; /* above the eigenvalues of B */
+    if (!pu__finite(most * most) || (kappa > 0 && !(f->square > 0)))
+        return PU_E_ARGUMENT;
+    *index = 0;
+    if (!pu__finite(tau * most * most) || (kappa > 0 && !(tau * (f->alpha == 1 ? f->square : f->square * f->square) > 0)))
+        return PU_E_ARGUMENT;
+    *index = -1;
+    return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_lattice_set(pu_lattice *field, int axes, const pu_int *size, const pu_edge *edge, int alpha, pu_real tau,
+                                pu_real kappa, pu_int *index)
+{
+    pu_int unused, *at = index ? index : &unused;
+    pu_lattice now;
+    pu__lattice_sums sums;
+    pu_status status;
+    *at = -1;
+    if (!field || !size)
+        return PU_E_NULL;
+    memset(&now, 0, sizeof now);
+    status = pu__lattice_shape(&now, axes, size, edge, alpha, at);
+    if (!status)
+        status = pu__lattice_values(&now, tau, kappa, at);
+    if (status)
+        return status;
+    pu__lattice_spectrum(&now, 0, &sums);
+    now.logs = sums.logs;
+    now.inverses = sums.inverses;
+    *field = now;
+    return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_lattice_moments(const pu_lattice *field, double *variance, double *range, double *slope)
+{
+    pu__lattice_sums sums;
+    double smooth;
+    if (!field)
+        return PU_E_NULL;
+    if (field->n < 1)
+        return PU_E_ARGUMENT;
+    if (field->kappa == 0)
+        return PU_E_UNSUPPORTED;
+    smooth = pu__max(field->alpha - field->axes / 2.0, 0.5);
+    if (range)
+        *range = sqrt(8 * smooth) / (double)field->kappa;
+    if (!variance && !slope)
+        return PU_OK;
+    pu__lattice_spectrum(field, 0, &sums);
+    if (variance)
+        *variance = sums.traces / ((double)field->tau * (double)field->n);
+    if (slope) /* b = kappa^2 + lambda: d b^-alpha / d log kappa = -2 alpha kappa^2 b^-(alpha+1) */
+        *slope = -2 * field->alpha * (double)field->square * sums.slopes / sums.traces;
+    return PU_OK;
+}
+
+/* pu_op.check: numbers that pu_lattice_set accepts and has worked on, of the sizes that the operator and its modes were made
+   for. */
+PU__FN pu_status pu__lattice_check(const pu_op *op, pu_int *index)
+{
+    const pu_lattice *f = pu__field(op);
+    const pu_modes *modes = (const pu_modes *)op->aux;
+    pu_lattice now = *f;
+    pu_status status;
+    *index = -1;
+    if (f->n != op->rows || (op->params > 0 && op->params != (f->kappa == 0 ? 1 : 2)) || pu__lattice_noise(f) != op->noise)
+        return PU_E_SIZE; /* another field since */
+    if (modes && (memcmp(modes->side, f->side, sizeof f->side) || memcmp(modes->wraps, f->wraps, sizeof f->wraps)))
+        return PU_E_SIZE;
+    status = pu__lattice_values(&now, f->tau, f->kappa, index);
+    if (status)
+        return status;
+    *index = 1;
+    if (now.square != f->square)
+        return PU_E_ARGUMENT; /* kappa was changed by hand */
+    *index = -1;
+    return PU_OK;
+}
+
+/* The precision's functions but for those with parameters, for a field that was set. */
+PU__FN pu_op pu__op_field(const pu_lattice *f, const pu_modes *modes)
+{
+    pu_op op = pu__op_zero(f ? f->n : 0, f ? f->n : 0, 0, f);
+    if (op.rows < 1 || (modes && modes->side[0] < 1))
+        return pu__op_zero(0, 0, 0, NULL);
+    op.aux = modes;
+    op.noise = pu__lattice_noise(f);
+    op.work = (f->alpha == 2 ? 3 * f->side[1] + 2 : 2) * f->side[2];
+    if (modes)
+        op.work = pu__most(op.work, modes->work);
+    op.flops = (double)f->n * (f->alpha * (2 * f->axes + 1) + 1);
+    op.check = pu__lattice_check;
+    return op;
+}
+
+/* See the declaration. */
+PU_DEF pu_op pu_op_lattice(const pu_lattice *field, const pu_modes *modes)
+{
+    pu_op op = pu__op_field(field, modes);
+    if (op.rows < 1)
+        return op;
+    op.form = PU_FORM_LATTICE;
+    op.params = field->kappa == 0 ? 1 : 2;
+    op.apply = op.apply_t = pu__lattice_apply;
+    op.grad = pu__lattice_grad;
+    op.diag = pu__lattice_diag;
+    op.sample = pu__lattice_sample;
+    op.solve = modes && field->kappa > 0 ? pu__lattice_solve : NULL;
+    op.logdet = pu__lattice_logdet;
+    op.logdet_grad = pu__lattice_logdet_grad;
+    op.band = pu__min(field->alpha * pu__lattice_reach(field), field->n - 1);
+    op.band_add = pu__lattice_band_add;
+    op.band_grad = pu__lattice_band_grad;
+    return op;
+}
+
+/* The operator of the form that op states; modes are taken from a built-in one alone. */
+PU__FN pu_op pu__op_lattice_of(const pu_op *op)
+{
+    const pu_lattice *field = (const pu_lattice *)op->data;
+    pu_op builtin = pu_op_lattice(field, NULL);
+    return op->apply == builtin.apply ? pu_op_lattice(field, (const pu_modes *)op->aux) : builtin;
+}
+
+/* ---- Gamma + w I ---- */
+
+/* What such an operator stands for. */
+PU__FN const pu_lattice_plus *pu__plus(const pu_op *op) { return (const pu_lattice_plus *)op->data; }
+
+/* Gamma. */
+PU__FN pu_op pu__plus_gamma(const pu_op *op) { return pu_op_lattice(pu__plus(op)->field, pu__plus(op)->modes); }
+
+/* pu_op.apply and apply_t. */
+PU__FN pu_status pu__plus_apply(PU__APPLY_ARGS)
+{
+    pu_op Gamma = pu__plus_gamma(op);
+    for (pu_int j = 0; j < k; j++) {
+        (void)pu__lattice_apply(&Gamma, 1, pu__from(X, j), pu__from(Y, j), add, work);
+        pu__axpy(op->rows, pu__plus(op)->w, pu__col(X, j), pu__col(Y, j));
+    }
+    return PU_OK;
+}
+
+/* pu_op.diag */
+PU__FN pu_status pu__plus_diag(PU__DIAG_ARGS)
+{
+    pu_op Gamma = pu__plus_gamma(op);
+    for (pu_int i = 0; i < op->rows; i++)
+        y[i] += pu__plus(op)->w;
+    return pu__lattice_diag(&Gamma, y, work);
+}
+
+/* pu_op.solve: (Gamma + w I)^-1 X. */
+PU__FN pu_status pu__plus_solve(PU__SOLVE_ARGS)
+{
+    const pu_lattice_plus *p = pu__plus(op);
+    pu__modes_by by = {p->field, (double)p->w};
+    for (pu_int j = 0; j < k; j++) {
+        pu__copy(pu__col(Y, j), pu__col(X, j), op->rows);
+        pu__modes_solve(p->modes, by, pu__col(Y, j), work);
+    }
+    return PU_OK;
+}
+
+/* pu_op.logdet */
+PU__FN pu_status pu__plus_logdet(PU__LOGDET_ARGS)
+{
+    pu__lattice_sums sums;
+    pu__lattice_spectrum(pu__plus(op)->field, (double)pu__plus(op)->w, &sums);
+    *value = sums.plus;
+    return PU_OK;
+}
+
+/* pu_op.check: that of Gamma, and w. */
+PU__FN pu_status pu__plus_check(const pu_op *op, pu_int *index)
+{
+    pu_op Gamma = pu__plus_gamma(op);
+    pu_real w = pu__plus(op)->w;
+    pu_status status = Gamma.rows == op->rows ? pu__lattice_check(&Gamma, index) : PU_E_SIZE;
+    if (status)
+        return status;
+    *index = -1;
+    if (!pu__finite(w))
+        return PU_E_NONFINITE;
+    return w > 0 || (w == 0 && pu__plus(op)->field->kappa > 0) ? PU_OK : PU_E_NOT_POSITIVE;
+}
+
+/* See the declaration. */
+PU_DEF pu_op pu_op_lattice_plus(const pu_lattice_plus *a)
+{
+    pu_op op = pu__op_zero(0, 0, 0, a), Gamma;
+    if (!a || !a->field || !a->modes)
+        return op;
+    Gamma = pu_op_lattice(a->field, a->modes);
+    op.rows = op.cols = Gamma.rows;
+    op.work = Gamma.work;
+    op.flops = Gamma.flops;
+    op.apply = op.apply_t = pu__plus_apply;
+    op.diag = pu__plus_diag;
+    op.solve = pu__plus_solve;
+    op.logdet = pu__plus_logdet;
+    op.check = pu__plus_check;
+    return op;
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>check   observations, and the checks of what a caller hands in
 
    Refusals come in this order: pointers and sizes, before anything is read; numbers; then what only a product can
@@ -10204,6 +11265,7 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
     case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);
     case PU_FORM_FOURIER: return pu_op_fourier((const pu_fourier *)op->data);
+    case PU_FORM_LATTICE: return pu__op_lattice_of(op);
     case PU_FORM_CHAIN: return pu__op_chain((const pu__chain *)op->data);
     case PU_FORM_GENERAL: break;
     }
@@ -11816,6 +12878,7 @@ PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const p
                                                    a time while it is near
      formed    any, a plain matrix                 A itself was made a matrix        the same, after Phi X
      band      autoregression, a diagonal          Gamma + diag(shift), one sweep    one sweep with the product
+     lattice   field on a grid, a diagonal         the same                          terms of Gamma, psi
      spectrum  a diagonal, Fourier                 through the transform, one sweep  with the product
      gram      any, a map with a gram product      Gamma X, then Phi'W Phi X         of psi from the gram product
 
@@ -11863,6 +12926,8 @@ typedef struct pu__posterior pu__posterior;
 typedef struct {
     pu_status (*product)(PU__PRODUCT_ARGS);
     pu_status (*fused)(PU__TERMS_ARGS); /* product and gradient; NULL: one after the other */
+    int shift;                          /* the product is of Gamma + diag(shift) */
+    int dots;                           /* it can deliver x'A x on the way */
 } pu__product_kind;
 
 enum { PU__LEFT_NOTHING, PU__LEFT_ROWS, PU__LEFT_GRAM }; /* what a product leaves: Phi X in t0; Phi'W Phi X in gram */
@@ -12049,6 +13114,14 @@ PU__FN pu_status pu__band_product(PU__PRODUCT_ARGS)
     const pu_side *Gamma = p->Gamma;
     p->left = PU__LEFT_NOTHING;
     return pu__note_failure(p, Gamma->apply_plus(&Gamma->op, p->now.shift, k, X, Y, add, dots), "Gamma.apply");
+}
+
+/* lattice: the same of a field on a grid */
+PU__FN pu_status pu__lattice_product(PU__PRODUCT_ARGS)
+{
+    pu__posterior *p = (pu__posterior *)self;
+    p->left = PU__LEFT_NOTHING;
+    return pu__lattice_apply_plus(&p->Gamma->op, p->now.shift, k, X, Y, add, dots, p->work);
 }
 
 /* gram: Gamma X + (Phi'W Phi) X; the latter is kept where psi's gradient is made of it. */
@@ -12287,12 +13360,13 @@ PU__FN pu_status pu__posterior_square(pu__posterior *p, pu_int k, pu_block X, co
     return (p->system.scales ? p->kind->fused : pu__posterior_terms)(p, &pairs, last, grad);
 }
 
-static const pu__product_kind pu__kind_general = {pu__general_product, NULL};
-static const pu__product_kind pu__kind_matrix = {pu__matrix_product, NULL};
-static const pu__product_kind pu__kind_formed = {pu__formed_product, NULL};
-static const pu__product_kind pu__kind_band = {pu__band_product, pu__band_fused};
-static const pu__product_kind pu__kind_spectrum = {pu__spectrum_product, pu__spectrum_fused};
-static const pu__product_kind pu__kind_gram = {pu__gram_product, NULL};
+static const pu__product_kind pu__kind_general = {pu__general_product, NULL, 0, 0};
+static const pu__product_kind pu__kind_matrix = {pu__matrix_product, NULL, 0, 0};
+static const pu__product_kind pu__kind_formed = {pu__formed_product, NULL, 0, 0};
+static const pu__product_kind pu__kind_band = {pu__band_product, pu__band_fused, 1, 1};
+static const pu__product_kind pu__kind_lattice = {pu__lattice_product, NULL, 1, 1};
+static const pu__product_kind pu__kind_spectrum = {pu__spectrum_product, pu__spectrum_fused, 0, 1};
+static const pu__product_kind pu__kind_gram = {pu__gram_product, NULL, 0, 0};
 
 /* Can Phi work on a part of its rows? */
 PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows; }
@@ -12303,6 +13377,8 @@ PU__FN const pu__product_kind *pu__kind_of(const pu_lgm *model, const pu_side *G
     int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && pu__diagonal_full(model->Gamma);
     if (model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus)
         return &pu__kind_band;
+    if (host && model->Phi->form == PU_FORM_DIAGONAL && model->Gamma->form == PU_FORM_LATTICE)
+        return &pu__kind_lattice;
     if (host && diagonal && model->Phi->form == PU_FORM_FOURIER)
         return &pu__kind_spectrum;
     if (Phi->gram && !pu__can_restrict(&Phi->op))
@@ -12320,7 +13396,7 @@ PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__poster
     pu_real **arrays[] = {&r->w, &r->w_root, &r->mask, &r->e};
     for (size_t i = 0; i < 4; i++) /* data of one pattern differ in e alone */
         *arrays[i] = (pu_real *)pu__take_from(arena, there, p->M, i < 3 ? p->wide : pu__most(p->wide, p->group), sizeof(pu_real));
-    if (p->usual == &pu__kind_band)
+    if (p->usual->shift)
         r->shift = (pu_real *)pu__take_from(arena, there, p->D, p->wide, sizeof(pu_real));
     r->id = (uint32_t *)pu__take_from(arena, there, p->wide, 1, sizeof(uint32_t));
     if (pu__is_far(p->B))
@@ -12370,9 +13446,8 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
 PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__product_kind *kind)
 {
     const pu__slots *s = &p->slots;
-    int sums = kind->fused != NULL; /* those that sum up on the way */
-    int scales = sums && !pu__is_far(p->B) && s->tied && !s->want_Phi;
-    pu__system system = {p, p->D, sums, scales, kind->product, pu__posterior_pairs};
+    int scales = kind->fused && !pu__is_far(p->B) && s->tied && !s->want_Phi;
+    pu__system system = {p, p->D, kind->dots, scales, kind->product, pu__posterior_pairs};
     if (kind == &pu__kind_band)
         system.scales = scales && s->want_Gamma && s->want_psi;
     p->system = system;
@@ -12467,6 +13542,26 @@ PU__FN void pu__add_row(pu_int S, double *R, double *g)
     }
 }
 
+/* Do the observations that were read last identify the level of an intrinsic field? 1'A 1 = sum w (Phi 1)^2 must exceed the
+   rounding of entries of Gamma, since the last pivot of A is about that. v: D reals. */
+PU__FN pu_status pu__level_identified(pu__posterior *p, pu_real *v, pu_int n, pu_report *report)
+{
+    const pu_lattice *f = (const pu_lattice *)p->model->Gamma->data;
+    double known = 0, entry = f->alpha == 1 ? 2 * f->axes : (2 * f->axes + 1) * 2 * f->axes;
+    for (pu_int i = 0; i < p->observed && !(known > (double)PU__EPS * (double)f->tau * entry); i++) {
+        pu_int first = 0, count = pu__any_row(p, p->list[i], &first, v);
+        double sum = 0;
+        if (count < 0)
+            return pu__operator_failed(report, p->model->Phi->row ? "Phi.row" : "Phi.apply_t", n);
+        for (pu_int j = 0; j < count; j++)
+            sum += (double)v[j];
+        known += sum * sum * (double)p->model->psi[p->list[i]];
+    }
+    return known > (double)PU__EPS * (double)f->tau * entry
+               ? PU_OK
+               : pu__fail(report, PU_E_NOT_DEFINITE, "A (intrinsic field: the data do not identify its level)", n, -1);
+}
+
 /* Do the observations that were read last identify every diffuse state of Gamma? A x = 0 means Phi x = 0 in the observed
    rows and Gamma x = 0, that is x_t = A^t x_0 with x_0 zero but in diffuse states. So the rows W^1/2 Phi A^t, of these states,
    must have full rank: they are added one by one, in the order of time, to a triangle R. R_jj^2 is what the data know of state
@@ -12526,6 +13621,14 @@ PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_repor
     return state == S ? PU_OK
                       : pu__fail(report, PU_E_NOT_DEFINITE,
                                  "A (diffuse start: the data do not identify the state of this index)", n, state);
+}
+
+/* The one or the other. */
+PU__FN pu_status pu__flat_identified(pu__posterior *p, pu_real *v, pu_int n, pu_report *report)
+{
+    if (p->model->Gamma->form == PU_FORM_LATTICE)
+        return pu__level_identified(p, v, n, report);
+    return pu__identified(p, v, n, report);
 }
 
 /* Does datum n have the observed rows of the one that is loaded? */
@@ -12644,15 +13747,17 @@ PU__FN pu_status pu__prior_square(pu__posterior *p, const pu_real *d, pu_real *q
 {
     const pu_op *Gamma = p->model->Gamma;
     *size = 0;
-    if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR) {
+    if (Gamma->form == PU_FORM_LATTICE)
+        *square = pu__lattice_square(Gamma, d, size);
+    else if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR)
         *square = (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d, size);
-        return PU_OK;
-    }
-    if (pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0))
+    else if (pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0))
         return PU_E_OPERATOR;
-    for (pu_int i = 0; i < p->D; i++)
-        *size += fabs((double)d[i] * (double)q[i]);
-    *square = pu__dot(p->D, NULL, d, q);
+    else {
+        for (pu_int i = 0; i < p->D; i++)
+            *size += fabs((double)d[i] * (double)q[i]);
+        *square = pu__dot(p->D, NULL, d, q);
+    }
     return PU_OK;
 }
 
@@ -14493,7 +15598,7 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
     if (G->form == PU_FORM_CHAIN)
         return engine < PU_ENGINE_AUTO && engine != PU_KALMAN ? pu__no_precision : NULL;
     if (pu__diffuse(G) && (engine == PU_DUAL || engine == PU_KALMAN))
-        return "Gamma (a diffuse start has no covariance: dense, banded or iterative)";
+        return "Gamma (a diffuse start or an intrinsic field has no covariance: dense, banded or iterative)";
     if (engine == PU_DUAL && !G->solve)
         return "Gamma.solve (or take another engine)";
     if (engine != PU_BANDED && engine != PU_KALMAN)
@@ -15258,7 +16363,7 @@ PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns, pu_int lea
    them. */
 PU__FN pu_int pu__columns_least(const pu__job *job)
 {
-    if (pu__kind_of(job->model, job->side, job->side + 1, 1) == &pu__kind_band)
+    if (pu__kind_of(job->model, job->side, job->side + 1, 1)->shift)
         return 1;
     return job->Phi->form == PU_FORM_FOURIER ? 2 : 4;
 }
@@ -15694,7 +16799,7 @@ PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int fi
     p->failed = NULL;
     *p->now.id = pu__datum_id(job->data, n);
     w->engine = pu__engine_for(job, pu__posterior_load(p, job->data, n, &c), times);
-    if (pu__diffuse(job->Gamma) && pu__identified(p, w->diag, n, report))
+    if (pu__diffuse(job->Gamma) && pu__flat_identified(p, w->diag, n, report))
         return report->status;
     w->kept = w->kept && !pu__diffuse(job->Gamma); /* whose scratch w->diag was */
     if (first == 0) {
@@ -15747,7 +16852,7 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
         pu_int *list = p->staged.rows + g * p->n_rows;
         pu_int at = n + g;
         pu_int observed = pu__posterior_read(p, job->data, at, g, p->n_rows, job->c + at);
-        if (pu__diffuse(job->Gamma) && pu__identified(p, w->diag, at, report))
+        if (pu__diffuse(job->Gamma) && pu__flat_identified(p, w->diag, at, report))
             return report->status;
         p->staged.id[g] = pu__datum_id(job->data, at);
         job->observed[at] = observed;
@@ -18119,7 +19224,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     if (!Gamma->sample)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
     if (pu__diffuse(Gamma))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma (a diffuse start has no draws)");
+        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma (a diffuse start or an intrinsic field has no draws)");
     if (pu__check_numbers(&w.r.model, NULL, n, report))
         return report->status;
     w.n = n;

@@ -814,6 +814,39 @@ TEST scale_is_no_mistake(double scale)
     PASS();
 }
 
+static pu_lattice field;
+
+static pu_status set_field(void *user, const pu_real *theta)
+{
+    (void)user;
+    return pu_lattice_set(&field, field.axes, field.size, field.edge, field.alpha, theta[0], field.kappa > 0 ? theta[1] : 0, NULL);
+}
+
+TEST fields_on_grids_pass(void)
+{
+    static const pu_int sizes[][3] = {{1, 1, 1}, {9, 1, 1}, {3, 5, 1}, {6, 2, 1}, {2, 3, 4}};
+    static const int axes[] = {1, 1, 2, 2, 3};
+    for (int i = 0; i < 5 * 2 * 2 * 2; i++) {
+        pu_edge edge[3] = {PU_EDGE_NEUMANN, i / 5 % 2 ? PU_EDGE_PERIODIC : PU_EDGE_NEUMANN, PU_EDGE_NEUMANN};
+        pu_real theta[2] = {PU_R(0.7), i / 20 ? PU_R(0.6) : 0};
+        int alpha = 1 + i / 10 % 2;
+        size_t bytes = 0;
+        pu_modes modes;
+        pu_lattice_plus plus = {&field, &modes, PU_R(0.8)};
+        pu_op op;
+        tc_set_case("field %d", i);
+        edge[0] = edge[1];
+        if (pu_lattice_set(&field, axes[i % 5], sizes[i % 5], edge, alpha, theta[0], theta[1], NULL)) exit(2);
+        if (pu_modes_bytes(&field, &bytes)) exit(2);
+        if (pu_modes_init(&modes, &field, tc_bytes(bytes), bytes)) exit(2);
+        op = pu_op_lattice(&field, &modes);
+        CHECK_CALL(passes(&op, PU_ROLE_PRIOR, theta, set_field, NULL));
+        op = pu_op_lattice_plus(&plus);
+        CHECK_CALL(passes(&op, PU_ROLE_PRIOR, NULL, NULL, NULL));
+    }
+    PASS();
+}
+
 TEST fourier_operators_pass(void)
 {
     static const pu_int sizes[][2] = {{1, 1}, {3, 4}, {8, 8}, {1, 13}};
@@ -1199,6 +1232,7 @@ int main(int argc, char **argv)
     RUN_TESTp(scale_is_no_mistake, 1e6);
     RUN_TESTp(scale_is_no_mistake, PU_TEST_PICK(1e-12, 1e-7));
     RUN_TESTp(scale_is_no_mistake, PU_TEST_PICK(1e12, 1e7));
+    RUN_TEST(fields_on_grids_pass);
     RUN_TEST(fourier_operators_pass);
     RUN_TEST(a_model_without_mistake_passes);
     RUN_TEST(every_mistake_in_a_model_is_found_and_named);

@@ -48,7 +48,7 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>lattice >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
+    >>lattice >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>load >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
     >>structural >>around >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
@@ -332,7 +332,7 @@ typedef ptrdiff_t pu_int; /* sizes and indices: signed, so that a negative one i
     X(PU_E_NO_DEVICE, -16, "there is no device that could be used")                               \
     X(PU_E_CONTRACT, -17, "a function of an operator or model does not do what it must")          \
     X(PU_CAP, 1, "the iteration cap was reached before the tolerance")                            \
-    X(PU_BREAKDOWN, 2, "curvature d'Ad was not positive: A is not positive definite")             \
+    X(PU_BREAKDOWN, 2, "d'Ad or r'M^-1 r was not positive: A or M is not positive definite")      \
     X(PU_NONFINITE, 3, "a NaN or an infinity arose during the run")                               \
     X(PU_DIVERGED, 4, "gradient descent ended with a larger residual than it began with")         \
     X(PU_STAGNATED, 5, "the residual reached rounding level before the tolerance")                \
@@ -492,6 +492,18 @@ typedef struct {
                                Lanczos steps */
     pu_int precond_stride;  /* pu_gradient: reals from one datum's precond to the next; 0 = D, PU_ZERO = all data share
                                one */
+    const pu_op *M;         /* PCG (else refused), instead of precond: a symmetric positive definite operator near A, n x n,
+                               borrowed; pu_gradient: one for all data. Of its functions solve is used, Y = M^-1 X, a block
+                               of columns each step; logdet for the likelihood (log det A = log det M + that of M^-1 A;
+                               without it there is none, report.plan tells); check; nothing else, and no form. Symmetry
+                               and p'M^-1 p > 0 are tested on random vectors at every call unless M.trusted is 2; where
+                               r'M^-1 r > 0 fails in a solve, the column ends as PU_BREAKDOWN. M is a constant: it serves
+                               PU_OUTPUT, PU_MONTE_CARLO, values and moments; the network gradient and gradients of
+                               pu_solve would need its derivative (PU_E_UNSUPPORTED), so would a device. pu_op_check
+                               takes an operator that has solve but no apply for such an M */
+    int compare;            /* PCG: solve the mean of the first datum (pu_solve: column 0) once more by CG alone, until its
+                               residual is as small: report.steps_with, steps_without tell what the preconditioner
+                               brings. Costs those steps, at most 1,000 products of one column */
 } pu_solve_options;
 
 typedef struct {
@@ -631,6 +643,9 @@ typedef struct {
     double worst_residual;       /* largest |u - Ax| / |u| over columns (0 / 0 counts as 0) */
     pu_int worst_datum, worst_column;
     double products;             /* products A x column */
+    pu_int steps_with, steps_without; /* options.solve.compare: steps of the first mean to the residual that it ended
+                                    with, and of CG without a preconditioner to one as small (1,001: more than 1,000);
+                                    -1: not asked for */
 } pu_report;
 
 /* ------------------------------------------------------------------------------------------------
@@ -1584,6 +1599,8 @@ struct pu_model {
     pu_op Gamma, Phi;       /* lgm's operators, when the model keeps them here (rows > 0); then lgm is pointed at
                                them */
     const pu_real *precond; /* D: the model's own diagonal of M^-1 for PCG, NULL = 1/diag(A) */
+    const pu_op *M;         /* or an operator (options.solve.M), set by `set` to fit theta; NULL: none. It goes before precond
+                               where the kind has no derivative through the solver: PU_NETWORK takes precond */
     void *data;             /* the model's own state */
     uint32_t sets;          /* calls of pu_model_set so far: pu_fit sees whether its own was the last */
     pu_workspace memory;    /* of the built-in models: malloc, your allocator, or your block (set it before
@@ -1621,7 +1638,9 @@ typedef struct {
     pu_real *theta;        /* pu_op_check: op->params parameters, where the operator reads them (often op->data); they are
                               moved, then put back. NULL: grad is not compared with differences */
     pu_op_role role;       /* pu_op_check: a prior must be symmetric positive definite, a map have apply_t. Default: a
-                              prior where it has sample or logdet, or no apply_t; else a map */
+                              prior where it has sample or logdet, or no apply_t; else a map. One that has solve and no
+                              apply is a preconditioner (options.solve.M) in any case: solve must be symmetric positive
+                              definite, logdet minus its log det */
     pu_status (*set)(void *user, const pu_real *theta); /* if theta is not all: what makes the operator that of theta (a
                               factor, pu_ar_set ..). Entries that must be equal: it makes them their mean */
     void *user;
@@ -2136,6 +2155,8 @@ PU__FN void pu__report_clear(pu_report *report)
     report->statistical_error = -1;
     report->solver_error = -1;
     report->rounding_error = -1;
+    report->steps_with = -1;
+    report->steps_without = -1;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -3795,11 +3816,14 @@ PU__FN void pu__cpu_unwind(PU__VECTOR_ARGS, const pu_unwinding *step)
    h = i k + j is the place of the column in that row.
    What the vectors contribute is in s0, s1, c0, c1; see pu_stage. */
 
-/* Why the column stops with rho = r'(m o r) and residual2 = |r|^2, or 0. */
+/* Why the column stops with rho = r'(m o r) and residual2 = |r|^2, or 0. A negative rho is that of an operator M which is
+   not positive definite. */
 PU__FN PU_HD int32_t pu__stage_stop(const pu_state *s, pu_int j, pu_real rho, pu_real residual2)
 {
     if (!pu__finite(rho))
         return PU_STOP_NONFINITE;
+    if (rho < 0)
+        return PU_STOP_BREAKDOWN;
     if (!(rho > 0))
         return PU_STOP_ZERO;
     if (s->target[j] > 0 && residual2 <= s->target[j])
@@ -11158,6 +11182,8 @@ typedef struct {
 static const pu__op_names pu__names_A = PU__OP_NAMES("A", 0);
 static const pu__op_names pu__names_Gamma = PU__OP_NAMES("Gamma", 0);
 static const pu__op_names pu__names_Phi = PU__OP_NAMES("Phi", 1);
+static const pu__op_names pu__names_M = {
+    "options.solve.M", "options.solve.M.solve", "options.solve.M.check", "options.solve.M (stale factor)", "", "", 0};
 
 /* Numbers of an operator, checked by itself where it can. Only refusals (negative statuses) make sense as an answer. */
 PU__FN pu_status pu__check_op(const pu_op *op, const pu__op_names *names, pu_report *report)
@@ -11221,6 +11247,13 @@ PU__FN double pu__norms(pu_int n, const pu_real *x, const pu_real *y)
 
 /* Rounding of an inner product of vectors of length n whose norms multiply to size, with room to spare. */
 PU__FN double pu__dot_rounding(pu_int n, double size) { return 100 * sqrt((double)n) * (double)PU__EPS * size; }
+
+/* Y = Op^-1 X: what solve gives, as a product, so that it can be tested like one. Never added. */
+PU__FN pu_status pu__apply_solve(PU__APPLY_ARGS)
+{
+    (void)add;
+    return op->solve(op, k, X, Y, work);
+}
 
 /* Random test of an operator that nobody vouches for. Phi: p'(Op q) = q'(Op'p). A prior precision or A (slot 0): the
    same with Op' = Op, and p'Op p > 0. test: 2 (rows + cols) reals. */
@@ -11477,6 +11510,9 @@ PU__FN pu_status pu__side_grad(const pu_side *side, const pu_real *sums, pu_real
        be = rho' / rho        (GD, SD: be = 0, so that d = r)
        d = m o r + be d
 
+   Where the preconditioner is an operator M, z = M^-1 r stands in a block of its own where m o r stands above; there is no
+   reverse pass then.
+
    Passes over vectors per step and column: product with d'q 1 read and 1 write, and what the operator itself reads (2 more
    reads where it cannot do both in one sweep); advance 4 reads 2 writes (with a full tape 2 reads 1 write, and x takes 4
    reads and 1 write every three steps at the end); d 2 reads 1 write. Reverse pass, alpha and beta constant: retreat 3 reads
@@ -11509,6 +11545,8 @@ typedef struct {
     pu_int every;       /* tape interval, 0 = full tape */
     int no_repeat;      /* of unstable reverse passes */
     pu_int check_every; /* steps between looks at a device's scalars */
+    int compare;        /* steps without a preconditioner are to be told */
+    const pu_op *M;     /* PCG by an operator; NULL: m is a diagonal */
     int tolerance_mode; /* columns stop at a residual */
     int converge;       /* that is rounding level, which is what the caller asked for */
     double tolerance, absolute2;
@@ -11528,6 +11566,10 @@ typedef struct {
     pu_real *m, *minv; /* n for each datum: diagonal of M^-1, and of M; NULL except in PCG */
     pu_real *host_m;   /* m and minv of one datum after the other; without a device just m */
     pu_real *mbar;     /* n: gradient in m, or NULL */
+    const pu_op *M;    /* in the place of m: an operator, */
+    pu_block z;        /* M^-1 r, */
+    pu_real *M_work;   /* and its scratch */
+    const char *failed; /* M's function that reported failure, or NULL */
     pu_block u, x, r, q, d;
     pu_block xbar, rbar, dbar, qbar, rprev; /* cotangents; the residual of the step before */
     pu_real *tape; /* directions; a run that re-orthogonalises keeps the residuals instead, see pu__directions_again */
@@ -11547,6 +11589,22 @@ typedef struct {
 
 /* CG and PCG, whose directions remember the ones before. */
 PU__FN int pu__has_momentum(pu_solver solver) { return solver == PU_CG || solver == PU_PCG; }
+
+/* What an operator M cannot do, its derivative being unknown. */
+#define PU__M_IS_CONSTANT                                                                                              \
+    "options.solve.M (gradients through the solver need its derivative: PU_OUTPUT, PU_MONTE_CARLO, or precond)"
+
+/* Sizes and functions of an operator M for systems of size n, before any of them is called. */
+PU__FN pu_status pu__check_precond(const pu_op *M, pu_int n, pu_report *report)
+{
+    const pu__fault faults[] = {
+        {M->rows <= 0, PU_E_ARGUMENT, "options.solve.M (its rows: at least 1; a constructor that was refused gives 0)"},
+        {M->rows != n || M->cols != n, PU_E_SIZE, "options.solve.M (rows and cols: those of A)"},
+        {M->work < 0, PU_E_ARGUMENT, "options.solve.M (its work: 0 or more)"},
+        {!M->solve, PU_E_UNSUPPORTED, "options.solve.M (it has no solve; a factor may be missing)"},
+        {0, PU_OK, ""}};
+    return pu__refuse_first(faults, report);
+}
 
 /* Checks the options and fills in their defaults for systems of size n. converge: a solve without a tolerance runs to
    rounding level. network: a reverse pass will follow. */
@@ -11578,12 +11636,22 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
         what = "options.solve.precond (needs solver = PU_PCG)";
     else if (o->step && o->solver != PU_GD)
         what = "options.solve.step (needs solver = PU_GD)";
+    else if (o->M && o->solver != PU_PCG)
+        what = "options.solve.M (needs solver = PU_PCG)";
+    else if (o->M && o->precond)
+        what = "options.solve.M, precond (one of the two)";
+    else if (o->compare && o->solver != PU_PCG)
+        what = "options.solve.compare (needs solver = PU_PCG)";
     if (what)
         return pu__refuse(report, PU_E_ARGUMENT, what);
+    if (o->M && pu__check_precond(o->M, n, report))
+        return report->status;
     /* defaults */
     plan->solver = o->solver;
     plan->adjoint = o->adjoint;
     plan->no_repeat = o->no_repeat;
+    plan->compare = o->compare;
+    plan->M = o->M;
     /* The other two adjoints are CG's. */
     if (!momentum && o->adjoint != PU_ADJOINT_SHORTCUT)
         plan->adjoint = PU_ADJOINT_FULL;
@@ -11653,7 +11721,11 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
         g->back = pu__far_reals(arena, I, kmax);
         g->host_back = pu__reals(arena, I, kmax);
     }
-    if (plan->solver == PU_PCG) {
+    g->M = plan->M;
+    if (g->M) {
+        g->z = pu__cols(arena, n, kmax);
+        g->M_work = pu__reals(arena, g->M->work, kmax);
+    } else if (plan->solver == PU_PCG) {
         g->m = pu__far_reals(arena, n, data);
         g->minv = pu__far_reals(arena, n, data);
         g->host_m = pu__is_far(B) ? pu__reals(arena, n, 2 * data) : g->m;
@@ -11802,14 +11874,51 @@ PU__FN pu_status pu__subtract(pu__run *g, const pu_block *x, pu_block r)
     return status;
 }
 
-/* The solver. In: u, x0 (NULL = 0), m, step. Out: x, r, histories, tape. */
+/* z = M^-1 v and s_j = v_j'z_j. Where that is not positive although v_j, whose square vv_j is, is not zero, s_j < 0: M is
+   not positive definite. A number that is none stays. */
+PU__FN pu_status pu__precondition(pu__run *g, pu_block v, const pu_real *vv, pu_real *s)
+{
+    const pu_op *M = g->M;
+    if (M->solve(M, g->k, v, g->z, g->M_work)) {
+        g->failed = "options.solve.M.solve";
+        return PU_E_OPERATOR;
+    }
+    pu__dots(g, NULL, v, g->z, s);
+    for (pu_int j = 0; j < g->k; j++)
+        if (s[j] <= 0 && vv[j] > 0)
+            s[j] = -vv[j];
+    return PU_OK;
+}
+
+/* s0 = u'M^-1 u, s1 = u'u, c0 = r'r, rho = r'M^-1 r, of which the scalars of the first stage are made. x0: r is not u. */
+PU__FN pu_status pu__forward_sums(pu__run *g, int x0)
+{
+    const pu_state *s = &g->s;
+    pu_status status = PU_OK;
+    pu__dots(g, NULL, g->u, g->u, s->s1);
+    pu__dots(g, NULL, g->r, g->r, s->c0);
+    if (!g->M) {
+        pu__dots(g, g->m, g->u, g->u, s->s0);
+        pu__dots(g, g->m, g->r, g->r, s->rho);
+        return PU_OK;
+    }
+    if (x0)
+        status = pu__precondition(g, g->u, s->s1, s->s0);
+    if (!status)
+        status = pu__precondition(g, g->r, s->c0, s->rho);
+    for (pu_int j = 0; j < g->k && !x0; j++)
+        s->s0[j] = s->rho[j];
+    return status;
+}
+
+/* The solver. In: u, x0 (NULL = 0), m or M, step. Out: x, r, histories, tape. */
 PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
 {
     const pu_backend *B = g->B;
     const pu_state *s = &g->s;
     const pu_real *m = g->m, *a = s->a, *be = s->be;
     pu_real *pi = s->pi, *rho = s->rho;
-    pu_block u = g->u, r = g->r, d = g->d;
+    pu_block u = g->u, r = g->r, d = g->d, z = g->M ? g->z : r; /* m o z is M^-1 r: z, or m o r */
     pu_int k = g->k, every = g->reorthogonal ? 0 : g->plan.every;
     pu_int strip = B->host ? 2048 : g->n; /* rows: on a host as many as stay in the nearest cache */
     int later = g->tape && !every && !g->reorthogonal; /* all directions stay there: x = x0 + sum a_i d_i afterwards */
@@ -11818,17 +11927,15 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     pu_status status = pu__subtract(g, x0, r);
     pu_term start = pu__term(x0 ? *x0 : u);
     pu__combine(g, g->x, x0 ? 1 : 0, &start);
-    pu__dots(g, m, u, u, s->s0);
-    pu__dots(g, NULL, u, u, s->s1);
-    pu__dots(g, NULL, r, r, s->c0);
-    pu__dots(g, m, r, r, rho);
+    if (!status)
+        status = pu__forward_sums(g, x0 != NULL);
     pu__run_stage(g, PU_STAGE_START, 0);
     for (pu_int j = 0; g->known && j < k; j++) /* pu_cuda_solve has nothing on the host */
         g->known[j] = 0;
     for (g->done = 0; g->done < I && !stopped && !status; g->done++) {
         pu_int i = g->done;
         /* d = m o r + be d, without be at first */
-        pu_term terms[] = {pu__term_m(r, m), pu__term_c(d, be)};
+        pu_term terms[] = {pu__term_m(z, m), pu__term_c(d, be)};
         d = later ? pu__slot(g, g->tape, i) : g->d;
         pu__combine(g, d, i > 0 ? 2 : 1, terms);
         if (g->reorthogonal)
@@ -11842,13 +11949,15 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
         pu__run_stage(g, PU_STAGE_ALPHA, i);
         /* x += a d;  r -= a q;  rho' = r'(m o r) */
         rho += k;
-        B->advance(B->user, g->n, k, a, m, d, g->q, later ? pu__none : g->x, r, rho);
+        B->advance(B->user, g->n, k, a, m, d, g->q, later ? pu__none : g->x, r, g->M ? s->s1 : rho);
+        if (g->M && !status)
+            status = pu__precondition(g, r, s->s1, rho);
         if (g->reorthogonal) {
             pu__project(g, r, i, m, NULL);
             pu__dots(g, m, r, r, rho);
         }
         /* be = rho' / rho */
-        if (g->plan.tolerance_mode)
+        if (g->plan.tolerance_mode && !g->M)
             pu__dots(g, NULL, r, r, s->s1);
         pu__run_stage(g, PU_STAGE_BETA, i);
         stopped = pu__all_stopped(g, i);
@@ -11866,6 +11975,32 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
             B->combine(B->user, pu__min(strip, g->n - from), k, terms[0].x, (int)(end - i) + 1, terms);
         }
     return status;
+}
+
+/* Steps that CG without a preconditioner takes from x = 0 until r'r <= target, for column 0 of u, whose solution is known:
+   what a preconditioner is compared with. Uses up r, d and q. 1,001: more than 1,000; -1: it failed. */
+PU__FN pu_int pu__plain_steps(pu__run *g, double target)
+{
+    enum { MOST = 1000 };
+    pu_int n = g->n, steps = 0;
+    pu_real *r = g->r.at, *d = g->d.at;
+    double rho = pu__dot(n, NULL, g->u.at, g->u.at);
+    pu__copy(r, g->u.at, n);
+    pu__copy(d, r, n);
+    for (; rho > target && steps <= MOST; steps++) {
+        double pi, before = rho;
+        if (g->A->product(g->A->self, 1, g->d, g->q, 0, NULL))
+            return -1;
+        g->products++;
+        pi = pu__dot(n, NULL, d, g->q.at);
+        if (!(pi > 0))
+            return -1;
+        pu__axpy(n, (pu_real)(-rho / pi), g->q.at, r);
+        rho = pu__dot(n, NULL, r, r);
+        for (pu_int i = 0; i < n; i++)
+            d[i] = r[i] + (pu_real)(rho / before) * d[i];
+    }
+    return steps;
 }
 
 /* xbar = u - A x, recomputed, and the inner products that reports and objectives need. */
@@ -12302,6 +12437,7 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
     memset(&probe.plan, 0, sizeof probe.plan); /* no tolerance, a full tape */
     pu__run_set(&probe, PU_CG, 1);
     probe.m = NULL;
+    probe.M = NULL;
     probe.reorthogonal = 0;
     probe.tape = NULL;
     g->host_steps[0] = 0; /* the number of the datum whose normals these are */
@@ -12361,6 +12497,12 @@ PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
     return PU_OK;
 }
 
+/* Did column j end because r'M^-1 r was not positive? */
+PU__FN int pu__breakdown_of_M(const pu__run *g, pu_int j)
+{
+    return g->M && g->host_stop[j] == PU_STOP_BREAKDOWN && g->host_rho[(pu_int)g->host_steps[j] * g->k + j] < 0;
+}
+
 /* Outcome of the columns just solved: the worst of them, recorded. first: number of column 0 in the caller's count. */
 PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_report *report)
 {
@@ -12371,7 +12513,8 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
         if (!pu__is_worse(status, report->status))
             continue;
         /* columns of several data may be side by side, `each` of every datum */
-        (void)pu__fail(report, status, "solver", datum < 0 ? datum : datum + j / g->each, (pu_int)g->host_steps[j]);
+        (void)pu__fail(report, status, pu__breakdown_of_M(g, j) ? "options.solve.M (r'M^-1 r was not positive)" : "solver",
+                       datum < 0 ? datum : datum + j / g->each, (pu_int)g->host_steps[j]);
         report->where.column = first + j % g->each;
     }
     return report->status;
@@ -12426,7 +12569,7 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_i
     for (;;) {
         (void)pu__refuse(report, PU_OK, ""); /* a repeated solve starts with a clean report */
         if (pu__forward(g, x0, g->plan.I) || pu__residual(g))
-            return pu__operator_failed(report, "A.apply", datum);
+            return pu__operator_failed(report, g->failed ? g->failed : "A.apply", datum);
         if (!pu__is_late(g, network))
             outcome = pu__run_status(g, datum, first, report);
         if (pu__fatal(outcome) || !pu__is_watched(g, network) || g->reorthogonal || pu__reverse_is_safe(g))
@@ -12529,6 +12672,17 @@ PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_
         pu__send(g->B, g->minv + which * n, inverse, n);
     }
     return PU_OK;
+}
+
+/* The numbers of an operator M, and its test on random vectors: q'M^-1 p = p'M^-1 q and p'M^-1 p > 0. test: 4 n reals,
+   work: scratch of M for one column. */
+PU__FN pu_status pu__test_precond(const pu_op *M, pu_real *test, pu_real *work, pu_report *report)
+{
+    pu_op inverse = *M;
+    if (pu__check_op(M, &pu__names_M, report) || M->trusted >= 2)
+        return report->status;
+    inverse.apply = pu__apply_solve;
+    return pu__check_adjoint(&inverse, &pu__names_M, test, work, report);
 }
 
 /* GD step of every column: the caller's, or 1 / lambda_max from below, kept 10 % on the safe side. */
@@ -12695,6 +12849,10 @@ PU__FN pu_status pu__solve_make(pu__solve_job *w, const pu_op *A, const pu_solve
     w->resolved = pu__resolve(A);
     w->o = pu__solve_defaults(options);
     w->B = backend ? backend : pu_backend_cpu();
+    if (pu__is_far(w->B) && (w->o->M || w->o->compare))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.M, compare (not on a device: leave out the backend)");
+    if (w->o->M && w->gradients)
+        return pu__refuse(report, PU_E_UNSUPPORTED, PU__M_IS_CONSTANT);
     if (pu__check_form_sizes(A, &pu__names_A, report) ||
         pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report) || pu__check_backend(w->B, report))
         return report->status;
@@ -12728,10 +12886,11 @@ PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
     pu_int n = g->n;
     const pu_block *x0 = io->x0 ? &w->x0 : NULL;
     pu_real *grad = io->grad_A ? w->far_sums : NULL;
-    int own = g->m && !w->o->precond; /* PCG without the caller's m takes 1 / diag(A), which is put into test */
+    int own = g->m && !w->o->precond; /* PCG with a diagonal, without the caller's m takes 1 / diag(A), which is put into test */
     pu_status status;
     if (pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report) ||
         (A->trusted < 2 && pu__check_adjoint(A, &pu__names_A, w->test, w->work, report)) ||
+        (g->M && pu__test_precond(g->M, w->test, g->M_work, report)) ||
         (g->plan.solver == PU_GD && pu__set_step(g, w->o->step, -1, report)))
         return report->status;
     if (own && !A->diag)
@@ -12836,6 +12995,11 @@ PU__FN pu_status pu__solve_run(pu__solve_job *w, pu_report *report)
     }
     if (io->grad_A)
         pu__copy(io->grad_A, w->grad, w->given->params);
+    if (plan->compare) {
+        report->steps_with = (pu_int)w->run.host_steps[0];
+        report->steps_without = pu__plain_steps(&w->run, pu__max(w->run.rr[0], w->run.tt[0]));
+        report->products = w->run.products;
+    }
     return status;
 }
 
@@ -15701,6 +15865,7 @@ typedef struct {
     double eta_size, nu_size; /* of the gradients in eta and nu */
     /* |x - A^-1 u|_A^2 as estimated, extreme Ritz values; high = 0: unknown */
     double energy, low, high;
+    pu_int plain_steps; /* see pu__plain_steps */
 } pu__staged_column;
 
 enum { PU__PATTERNS = 128 };
@@ -15787,6 +15952,7 @@ typedef struct {
     pu__staged_column *columns;           /* N x (K+1) */
     double *c, *logdet;            /* N */
     double gamma_logdet, shared_c; /* log det Gamma; 1/2 nu'Gamma nu - 1/2 log det Gamma */
+    double M_logdet;               /* log det M, where the preconditioner is an operator */
     pu_real *gamma_diag;           /* D: its diagonal, zero where it is not known */
     double gamma_nu_top;           /* largest |Gamma nu| */
     double nu_moves;               /* pu__value.moves of nu'Gamma nu, where that is a term of its own */
@@ -15834,11 +16000,12 @@ PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
     /* a product per step and column, two with a reverse pass, and one for the residual: each Gamma x, Phi x and Phi't */
     double count = ((job->network ? 2 : 1) * (double)job->asked_steps + 1) * columns;
     double each = count * (PU__NS * (pu__flops(job->Gamma) + 2 * phi) + PU__NS_ROW * m);
+    double M = job->plan.M ? count * PU__NS * pu__flops(job->plan.M) : 0;
     /* the last term: the product with Phi that the gradient then lacks */
     double formed = 0.35 * PU__NS_MATRIX * m * D * D + 4 * D * D + count * (PU__NS * D * D + PU__NS_ROW * D) +
                     columns * PU__NS * phi;
     *form = pu__plain(job->Phi) && job->B->host && !job->network && formed < each;
-    return *form ? formed : each;
+    return (*form ? formed : each) + M;
 }
 
 /* Predicted nanoseconds for a chain: rotations backward, and forward the factor of the covariance. */
@@ -15959,6 +16126,9 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed, pu_int time
     return best;
 }
 
+/* Is log det M known where it is needed? */
+PU__FN int pu__has_M_logdet(const pu__job *job) { return !job->plan.M || job->plan.M->logdet; }
+
 /* What an engine lacks to serve this job, or NULL. */
 PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
 {
@@ -16074,6 +16244,8 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
             pu__put(&t, job->device ? ", on the device" : ", on the host");
         if (!chosen) {
             pu__put(&t, job->o->engine == PU_ENGINE_AUTO ? " (auto is for engines of the host)" : ", as asked");
+            if (e == PU_ITERATIVE && !pu__has_M_logdet(job))
+                pu__put(&t, " (no likelihood: options.solve.M has no logdet)");
             continue;
         }
         if (job->Gamma->form == PU_FORM_CHAIN) {
@@ -16186,7 +16358,7 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     job->gamma_diag = pu__reals(arena, D, 1);
     if (job->slots.groups)
         job->se = pu__reals(arena, job->slots.eta, 1);
-    job->test = pu__reals(arena, pu__test_reals(&job->r), 1);
+    job->test = pu__reals(arena, pu__most(pu__test_reals(&job->r), job->plan.M ? 4 * D : 0), 1);
     job->columns = (pu__staged_column *)pu__take(arena, all, 1, sizeof(pu__staged_column));
     job->c = pu__doubles(arena, N, 1);
     job->logdet = pu__doubles(arena, N, 1);
@@ -16227,7 +16399,7 @@ PU__FN pu_engine pu__engine_asked(const pu_options *o, const pu_gradient_result 
 {
     const pu_solve_options *s = &o->solve;
     int solve = s->iterations || s->solver || s->tolerance != 0 || s->absolute2 != 0 || s->adjoint || s->no_repeat || s->tape_every ||
-                s->precond || s->step || s->check_every;
+                s->precond || s->M || s->compare || s->step || s->check_every;
     int probes = o->samples || o->delta || o->x0 || o->groups || o->rao_blackwell;
     int columns = out && (out->x || out->residual || out->alpha || out->beta || out->logdet || out->columns ||
                           out->precond);
@@ -16299,7 +16471,11 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
         lacks = "Gamma.diag (options.rao_blackwell)";
     else if (blackwell && !job->Phi->gram_diag)
         lacks = "Phi.gram_diag (options.rao_blackwell)";
-    else if (pcg && iterative && !o->solve.precond && !pu__has_diag(job->model))
+    else if (job->plan.M && iterative && job->network)
+        lacks = PU__M_IS_CONSTANT;
+    else if (job->plan.M && iterative && job->out->logdet && !job->plan.M->logdet)
+        lacks = "options.solve.M (it has no logdet: leave results.logdet NULL)";
+    else if (pcg && iterative && !job->plan.M && !o->solve.precond && !pu__has_diag(job->model))
         lacks =
             G->diag ? "Phi.gram_diag (or give options.solve.precond)" : "Gamma.diag (or give options.solve.precond)";
     else if (job->out->precond && !(job->network && shared_m))
@@ -16606,6 +16782,8 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
         job->device = 0;
         job->B = pu_backend_cpu();
     }
+    if (job->device && (o->solve.M || o->solve.compare))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.M, compare (not on a device: leave out options.backend)");
     job->exact = exact || job->engine == PU_ENGINE_AUTO;
     job->etas = model->eta_count && out->eta ? job->N : 1;
     if (job->etas > 1 && job->device)
@@ -16718,11 +16896,10 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>batch   from data to the sums of a lane: loading, right-hand sides, one block of columns, lanes
+   >>load   a datum: its observations, the kind of A, the preconditioner
 
-   The columns of a datum are [b | delta_1 .. delta_K]: the mean mu = A^-1 b, and probes sigma_k = A^-1 delta_k ~ N(0, Sigma).
-   Functions of this storey may return PU_E_OPERATOR without a word in the report: pu__blame writes it, since the posterior
-   remembers whose function failed.
+   Functions of this storey and the next may return PU_E_OPERATOR without a word in the report: pu__blame writes it, since the
+   posterior remembers whose function failed.
    ------------------------------------------------------------------------------------------------ */
 
 /* Names the operator that failed at datum n. What has been recorded already keeps its place, but the user's operator
@@ -16739,13 +16916,44 @@ PU__FN pu_status pu__blame(const pu__worker *w, pu_status status, pu_int n, pu_r
     return status;
 }
 
-/* ---- loading a datum ---- */
-
 /* Adds the logarithms of n numbers. */
 PU__FN void pu__logs_array(pu__logs *logs, pu_int n, const pu_real *x)
 {
     for (pu_int i = 0; i < n; i++)
         pu__logs_add(logs, (double)x[i]);
+}
+
+/* The same where the preconditioner is an operator: its log det, and for s a Rayleigh quotient of M^-1 A, with v = M^-1 p of
+   a random p: v'A v / v'p, which is 1 for M = A and scales as A and M do. p is no probe, so that the log det stays unbiased,
+   whatever s. diag(A) where it is needed besides. */
+PU__FN pu_status pu__load_operator(const pu__job *job, pu__worker *w, pu_int n, pu_report *report)
+{
+    pu__run *g = &w->run;
+    pu__posterior *p = &w->post;
+    pu_int D = job->D, at = pu__ring_at(job, n);
+    double s = 1, vp;
+    if (pu__has_diag(job->model) && (job->o->rao_blackwell || job->want_variance)) {
+        if (!w->kept)
+            pu__zeros(w->diag, D);
+        if (!w->kept && pu__posterior_diag(p, w->diag))
+            return pu__operator_failed(report, p->failed, n);
+    }
+    w->logdet_M[at] = job->M_logdet;
+    w->centre[at] = 1;
+    if (!job->want_nll || job->o->no_control_variate)
+        return PU_OK;
+    pu_normals(job->o->seed, 5, 0, 0, PU__STREAM_TEST, 0, D, g->r.at);
+    if (g->M->solve(g->M, 1, g->r, g->z, g->M_work))
+        return pu__operator_failed(report, "options.solve.M.solve", n);
+    if (p->kind->product(p, 1, g->z, g->q, 0, NULL))
+        return PU_E_OPERATOR;
+    g->products++;
+    vp = pu__dot(D, NULL, g->r.at, g->z.at);
+    if (vp > 0)
+        s = pu__dot(D, NULL, g->z.at, g->q.at) / vp;
+    if (s > 0 && pu__finite_double(s))
+        w->centre[at] = s;
+    return PU_OK;
 }
 
 /* What a datum of the iterative engine has besides its observations, which were read last: diag(A), the
@@ -16758,6 +16966,8 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     int known = pu__has_diag(job->model);
     pu__logs logs = {0, 1};
     double sum;
+    if (w->run.M)
+        return pu__load_operator(job, w, n, report);
     if (known && (pcg || job->want_nll || job->o->rao_blackwell || job->want_variance)) {
         if (!w->kept)
             pu__zeros(w->diag, D);
@@ -16871,6 +17081,12 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
     job->B->batch(job->B->user, count);
     return PU_OK;
 }
+
+/* ------------------------------------------------------------------------------------------------
+   >>batch   from data to the sums of a lane: right-hand sides, one block of columns, lanes
+
+   The columns of a datum are [b | delta_1 .. delta_K]: the mean mu = A^-1 b, and probes sigma_k = A^-1 delta_k ~ N(0, Sigma).
+   ------------------------------------------------------------------------------------------------ */
 
 /* ---- right-hand sides ---- */
 
@@ -17129,9 +17345,11 @@ PU__FN pu_status pu__second_look(const pu__job *job, pu__worker *w, pu__staged_c
         r.at[i] = g->u.at[i] - g->q.at[i];
         z.at[i] = r.at[i] * (g->m ? g->m[i] : 1);
         one = (double)r.at[i];
-        zr += one * (double)z.at[i];
         most += prior > 0 ? one * one / prior : 0;
     }
+    if (g->M && g->M->solve(g->M, 1, r, z, g->M_work))
+        return pu__note_failure(p, PU_E_OPERATOR, "options.solve.M.solve");
+    zr = pu__dot(p->D, NULL, r.at, z.at);
     if (p->kind->product(p, 1, z, g->q, 0, NULL))
         return PU_E_OPERATOR;
     rr = pu__dot(p->D, NULL, r.at, r.at);
@@ -17314,6 +17532,8 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n
     pu__block_records(job, w, n, first);
     if (first == 0 && pu__has_value(job) && pu__iterative_losses(job, w, n))
         return PU_E_OPERATOR;
+    if (at == 0 && job->plan.compare)
+        job->columns[0].plain_steps = pu__plain_steps(g, pu__max(g->rr[0], g->tt[0]));
     return outcome;
 }
 
@@ -18050,6 +18270,7 @@ PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
 PU__FN pu_status pu__shared_terms(pu__job *job, pu_report *report)
 {
     const pu_op *Gamma = job->Gamma;
+    const pu_op *M = job->served[PU_ITERATIVE] ? job->plan.M : NULL;
     const pu_real *nu = job->model->nu;
     pu_int D = job->D;
     if (pu__test_operators(&job->r, job->test, job->work, report))
@@ -18060,6 +18281,12 @@ PU__FN pu_status pu__shared_terms(pu__job *job, pu_report *report)
     if (!pu__finite_double(job->gamma_logdet))
         return pu__refuse(report, PU_NONFINITE, "Gamma.logdet");
     job->shared_c = -job->gamma_logdet / 2;
+    if (M && (pu__test_precond(M, job->test, job->workers->run.M_work, report)))
+        return report->status;
+    if (M && M->logdet && M->logdet(M, &job->M_logdet, job->workers->run.M_work))
+        return pu__operator_failed(report, "options.solve.M.logdet", -1);
+    if (!pu__finite_double(job->M_logdet))
+        return pu__refuse(report, PU_NONFINITE, "options.solve.M.logdet");
     if (nu) {
         if (Gamma->apply(Gamma, 1, pu__rows(nu, D), pu__rows(job->gamma_nu, D), 0, job->work))
             return pu__operator_failed(report, "Gamma.apply", -1);
@@ -18289,7 +18516,7 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
     pu__value_sums sums = PU__ZERO;
     sums.known = job->want_nll;
     sums.worst = -1;
-    report->has_nll = report->has_objective && (!sampled || job->want_nll);
+    report->has_nll = report->has_objective && (!sampled || (job->want_nll && pu__has_M_logdet(job)));
     for (pu_int n = 0; n < job->N; n++)
         pu__datum_values(job, n, &sums, report);
     /* one probe has no spread: no standard error */
@@ -18424,6 +18651,16 @@ PU__FN pu_status pu__check_staged(const pu__job *job, pu_report *report)
     return groups ? pu__check_result(job->se, s->eta, "standard errors", -1, report) : PU_OK;
 }
 
+/* What the preconditioner has brought, in numbers and in words. */
+PU__FN void pu__tell_steps(const pu__job *job, pu_report *report)
+{
+    pu__text t = pu__text_after(report->plan, sizeof report->plan);
+    report->steps_with = job->columns[0].record.steps;
+    report->steps_without = job->columns[0].plain_steps;
+    pu__put_number(&t, "; the first mean took ", report->steps_with);
+    pu__put_number(&t, " steps, without preconditioner ", report->steps_without);
+}
+
 /* The only place where pu_gradient writes to the caller's arrays. */
 PU__FN void pu__write_results(const pu__job *job)
 {
@@ -18521,6 +18758,8 @@ PU__FN pu_status pu__job_run(pu__job *job, pu_report *report)
     for (pu_int i = 0; i < job->N * cols; i++)
         pu__report_column(report, &job->columns[i].record, i / cols, i % cols,
                           job->plan.adjoint != PU_ADJOINT_REORTHOGONAL);
+    if (job->plan.compare && job->served_by[0] == PU_ITERATIVE)
+        pu__tell_steps(job, report);
     if (pu__finish_values(job, report) || (job->any_grad && pu__finish_gradient(job, report)))
         return report->status;
     if (job->slots.groups && job->any_grad)
@@ -18988,6 +19227,8 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
             return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)");
         if (o.x0)
             return pu__refuse(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)");
+        if (o.solve.M && !o.solve.M->logdet)
+            return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.M (it has no logdet)");
     }
     status = pu_gradient(model, data, &o, ws, NULL, report);
     if (pu__fatal(status))
@@ -19543,13 +19784,18 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
     return PU_OK;
 }
 
-/* The caller's options (NULL: defaults) with the model's own preconditioner and whether its psi is tied. */
-PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *options)
+/* The caller's options (NULL: defaults) with the model's own preconditioner and whether its psi is tied. gradient: one is
+   wanted. */
+PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *options, int gradient)
 {
     pu_options used = PU__ZERO;
     if (options)
         used = *options;
-    if (used.solve.solver == PU_PCG && !used.solve.precond && model->precond) {
+    int own = used.solve.solver == PU_PCG && !used.solve.precond && !used.solve.M;
+    /* no derivative goes through M */
+    if (own && model->M && !(gradient && used.kind == PU_NETWORK))
+        used.solve.M = model->M;
+    else if (own && model->precond) {
         used.solve.precond = model->precond;
         used.solve.precond_stride = PU_ZERO;
     }
@@ -19588,7 +19834,7 @@ PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_o
                                 pu_report *report)
 {
     pu_real any;
-    pu_options used = pu__model_options(model, options);
+    pu_options used = pu__model_options(model, options, 1);
     pu_gradient_result want = pu__model_wants(model, &used, &any);
     pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &used, report);
     options->samples = used.samples;
@@ -19631,7 +19877,7 @@ PU__FN void pu__model_task_make(pu__model_task *self, pu_model *model, const pu_
     memset(self, 0, sizeof *self);
     self->model = model;
     self->data = data;
-    self->options = pu__model_options(model, options);
+    self->options = pu__model_options(model, options, 1);
     self->want = pu__model_wants(model, &self->options, &self->any);
     self->se = se;
     /* Taken with the memory of the job. */
@@ -19823,7 +20069,7 @@ PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_da
     pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
-    pu_options used = pu__model_options(model, options);
+    pu_options used = pu__model_options(model, options, 0);
     return pu_nll(&model->lgm, data, &used, ws, nll, se, report);
 }
 
@@ -19834,7 +20080,7 @@ PU_DEF pu_status pu_model_posterior(pu_model *model, const pu_real *theta, const
     pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
-    pu_options used = pu__model_options(model, options);
+    pu_options used = pu__model_options(model, options, 0);
     return pu_posterior(&model->lgm, data, &used, ws, out, report);
 }
 
@@ -19845,7 +20091,7 @@ PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const p
     pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
-    pu_options used = pu__model_options(model, options);
+    pu_options used = pu__model_options(model, options, 0);
     return pu_predict(&model->lgm, data, &used, ws, out, report);
 }
 
@@ -19867,7 +20113,7 @@ PU_DEF pu_status pu_model_plan(pu_model *model, const pu_data *data, const pu_op
     pu__begin(&call, NULL, NULL);
     pu__model_link(model);
     pu__reals(&call.arena, pu__most(model->params, 0), 1);
-    pu_options used = pu__model_options(model, options);
+    pu_options used = pu__model_options(model, options, 1);
     pu_gradient_result want = pu__model_wants(model, &used, &any);
     return pu__plan_tell(&model->lgm, data, &used, &want, call.arena.used, report);
 }
@@ -22225,6 +22471,7 @@ PU__FN pu_status pu__around_begin(pu__around_draft *d, pu_model *model, pu_model
     made->uses = inner->uses;
     made->tied_psi = inner->tied_psi;
     made->precond = inner->precond;
+    made->M = inner->M;
     made->told = inner->told;
     d->around.inner = inner;
     return PU_OK;
@@ -22255,6 +22502,7 @@ PU__FN pu_status pu__around_set(PU__SET_ARGS)
     pu__model_link(inner);
     model->lgm = inner->lgm;
     model->precond = inner->precond;
+    model->M = inner->M;
     model->told = inner->told;
     return PU_OK;
 }
@@ -22573,7 +22821,7 @@ typedef struct {
     const char *wrong;
     double value;
 } pu__agreed;
-enum { PU__AGREED_COUNT = 52 };
+enum { PU__AGREED_COUNT = 53 };
 
 /* The priors of a model, with what makes a mean of them: data, how many of their entries are observed. */
 typedef struct {
@@ -22630,7 +22878,7 @@ typedef struct {
     /* By options.clock. */
     double began;
     /* What a checkpoint must agree in. */
-    pu__agreed agreed[PU__AGREED_COUNT];
+    pu__agreed *agreed;
     pu_int n, N, K, D, pairs;
     /* Standard errors of gradients are wanted. */
     int want_se;
@@ -23463,7 +23711,7 @@ PU__FN void pu__fit_list_agreed(pu__fit *fit)
         /* Its solver. */
         PU__AGREED_SOLVE(iterations), PU__AGREED_SOLVE(solver), PU__AGREED_SOLVE(tolerance), PU__AGREED_SOLVE(absolute2),
         PU__AGREED_SOLVE(check_every), PU__AGREED_SOLVE(adjoint), PU__AGREED_SOLVE(tape_every),
-        PU__AGREED("fit.gradient.solve.no_repeat", !!solve->no_repeat)};
+        PU__AGREED("fit.gradient.solve.no_repeat", !!solve->no_repeat), PU__AGREED("fit.gradient.solve.M", !!solve->M)};
     memcpy(fit->agreed, list, sizeof list);
 }
 
@@ -24033,6 +24281,8 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
     fit->next = pu__reals(arena, n, 1);
     fit->g = pu__reals(arena, n, 1);
     fit->m = pu__reals(arena, n, 1);
+    if (o->checkpoint)
+        fit->agreed = (pu__agreed *)pu__take(arena, PU__AGREED_COUNT, 1, sizeof(pu__agreed));
     /* SGD has no second moments. Points are compared by validation, or by an objective of all data. */
     if (o->optimizer != PU_SGD)
         fit->v = pu__reals(arena, n, 1);
@@ -25375,10 +25625,50 @@ PU__FN pu_status pu__trial_open(pu__trial *t, pu__call *call, const char *of, in
     return PU_OK;
 }
 
-/* All functions of an operator, which is called `of`. NULL is refused. */
+/* Y = Op^-1 X, or +=, of the operator behind an operator: a preconditioner, whose solve is all that is called, tried as
+   the product of its inverse. Scratch: that of the operator itself, then Op^-1 X. */
+PU__FN pu_status pu__inverse_apply(PU__APPLY_ARGS)
+{
+    const pu_op *of = (const pu_op *)op->data;
+    pu_int n = of->rows;
+    pu_block to = add ? pu__rows(work + k * of->work, n) : Y;
+    if (of->solve(of, k, X, to, work))
+        return PU_E_OPERATOR;
+    for (pu_int j = 0; add && j < k; j++)
+        pu__axpy(n, 1, pu__col(to, j), pu__col(Y, j));
+    return PU_OK;
+}
+
+/* Its log det: minus that of the operator behind it. */
+PU__FN pu_status pu__inverse_logdet(PU__LOGDET_ARGS)
+{
+    const pu_op *of = (const pu_op *)op->data;
+    pu_status status = of->logdet(of, value, work);
+    *value = -*value;
+    return status;
+}
+
+/* The inverse of an operator that has solve, and need not have apply. */
+PU__FN pu_op pu__op_inverse(const pu_op *of)
+{
+    pu_op op = PU__ZERO;
+    op.rows = of->rows;
+    op.cols = of->cols;
+    op.work = of->work >= 0 && of->rows > 0 ? of->work + of->rows : of->work;
+    op.data = of;
+    op.apply = pu__inverse_apply;
+    if (of->logdet)
+        op.logdet = pu__inverse_logdet;
+    return op;
+}
+
+/* All functions of an operator, which is called `of`. NULL is refused. One that has solve and no apply is a preconditioner:
+   what is tried is its inverse, and called by the names of its own functions. */
 PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of, pu_op_role role)
 {
-    const pu_op none = PU__ZERO, *op = given ? given : &none;
+    const pu_op none = PU__ZERO;
+    int inverse = given && !given->apply && given->solve;
+    const pu_op behind = inverse ? pu__op_inverse(given) : none, *op = inverse ? &behind : given ? given : &none;
     const int there[] = {
 #define PU__X(f) op->f != NULL,
         PU__OP_FUNCTIONS(PU__X)
@@ -25401,7 +25691,7 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
         return;
     /* a prior where the caller says so, or where it has what only a prior has */
     t->op = op;
-    t->prior = role == PU_ROLE_PRIOR || (role == PU_ROLE_ANY && (op->sample || op->logdet || !op->apply_t));
+    t->prior = inverse || role == PU_ROLE_PRIOR || (role == PU_ROLE_ANY && (op->sample || op->logdet || !op->apply_t));
     t->known = cols <= most && pu__most(rows, noise) <= 16 * most ? PU__TRIAL_UNITS : 0;
     memcpy(t->length, length, sizeof length);
     t->scratch = op->work;
@@ -25411,13 +25701,18 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
     t->theta = t->options.theta;
     if (pu__trial_open(t, &call, of, 0, PU__OP_TRIES))
         return;
+    if (inverse) {
+        const char *name = entry[PU__TRY_apply].function;
+        entry[PU__TRY_apply].function = entry[PU__TRY_solve].function;
+        entry[PU__TRY_solve].function = name;
+    }
     if (t->prior && rows != cols)
         pu__wrong(&entry[PU__TRY_apply], "a prior is square", -1);
     if (!t->prior && !op->apply_t)
         pu__wrong(&entry[PU__TRY_apply_t], "a map needs it", -1);
     /* numbers that `check` refuses are not for the others */
-    entry[PU__TRY_check].tested = op->check != NULL;
-    status = op->check ? op->check(op, &index) : PU_OK;
+    entry[PU__TRY_check].tested = given->check != NULL;
+    status = given->check ? given->check(given, &index) : PU_OK;
     if (status)
         pu__wrong(&entry[PU__TRY_check], pu_status_text(status), index);
     for (int f = 0; f < PU__TRY_check; f++) {

@@ -1777,6 +1777,7 @@ static pu_status pu__cuda_solve_plan(const pu_cuda *c, const pu_op *A, pu_int k,
     if (plan->solver == PU_GD) return pu__fail(report, PU_E_UNSUPPORTED, "options.solver (CG, PCG, SD)", -1, -1);
     if (gradient && plan->adjoint == PU_ADJOINT_AUTO)
         return pu__fail(report, PU_E_UNSUPPORTED, "options.adjoint (auto must look at its check)", -1, -1);
+    if (o->M || o->compare) return pu__fail(report, PU_E_UNSUPPORTED, "options.solve.M, compare (not on a device)", -1, -1);
     if (plan->solver == PU_PCG && !o->precond) return pu__fail(report, PU_E_NULL, "options.precond", -1, -1);
     if (gradient && !A->grad) return pu__fail(report, PU_E_UNSUPPORTED, "A.grad", -1, -1);
     return PU_OK;

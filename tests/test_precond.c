@@ -1,0 +1,645 @@
+/* test_precond.c - preconditioners that are operators: options.solve.M and model.M. The oracle is dense algebra in
+   double: A = Gamma + Phi'W Phi of each datum, its Cholesky factor, and the exact engine. */
+#include "pu_test.h"
+#include "test_common.h"
+
+/* ---- an M as a user writes it: solve and logdet, and nothing else -------------------------------------- */
+
+typedef struct {
+    pu_int n;
+    const double *factor; /* lower, n x n */
+    double scale;         /* M = scale L L' */
+    int fails, logdet_fails;
+    double spoil; /* added to entry (0, 1) of M^-1 */
+} user_m;
+
+static pu_status user_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+{
+    const user_m *m = (const user_m *)op->data;
+    pu_int n = m->n, i, j;
+    double *x = (double *)malloc((size_t)n * sizeof *x);
+    (void)work;
+    for (j = 0; j < k; j++) {
+        for (i = 0; i < n; i++) x[i] = (double)X.at[j * X.ld + i];
+        tc_solve(n, m->factor, x);
+        for (i = 0; i < n; i++) Y.at[j * Y.ld + i] = (pu_real)(x[i] / m->scale);
+        if (m->spoil != 0) Y.at[j * Y.ld] += (pu_real)m->spoil * X.at[j * X.ld + 1];
+    }
+    free(x);
+    return m->fails ? PU_E_OPERATOR : PU_OK;
+}
+
+static pu_status user_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    const user_m *m = (const user_m *)op->data;
+    (void)work;
+    *value = (double)m->n * log(m->scale) + tc_logdet(m->n, m->factor);
+    return m->logdet_fails ? PU_E_OPERATOR : PU_OK;
+}
+
+static pu_op user_op(const user_m *m)
+{
+    pu_op op;
+    memset(&op, 0, sizeof op);
+    op.rows = op.cols = m->n;
+    op.data = m;
+    op.solve = user_solve;
+    op.logdet = user_logdet;
+    return op;
+}
+
+/* ---- a model and the A of its first datum --------------------------------------------------------------- */
+
+typedef struct {
+    tc_model t;
+    double *A, *factor; /* D x D: of datum 0, and its Cholesky factor */
+    user_m m;           /* M = A of datum 0 */
+    pu_op M;
+} problem;
+
+/* A of datum n in double. */
+static double *posterior_precision(const tc_model *t, pu_int n)
+{
+    pu_int D = t->D, i, j, l;
+    double *a = tc_doubles(D * D);
+    for (i = 0; i < D * D; i++) a[i] = (double)t->gamma[i];
+    for (l = 0; l < t->M; l++) {
+        const pu_real *row = t->phi + l * D;
+        if (!t->mask[n * t->M + l]) continue;
+        for (i = 0; i < D; i++)
+            for (j = 0; j < D; j++) a[i * D + j] += (double)t->psi[l] * (double)row[i] * (double)row[j];
+    }
+    return a;
+}
+
+static void make_problem(problem *p, pu_int D, pu_int M, pu_int N, uint64_t seed)
+{
+    tc_random_model(&p->t, TC_SPD, D, M, N, seed);
+    p->A = posterior_precision(&p->t, 0);
+    p->factor = tc_doubles(D * D);
+    memcpy(p->factor, p->A, (size_t)(D * D) * sizeof(double));
+    if (!tc_cholesky(D, p->factor)) exit(2);
+    memset(&p->m, 0, sizeof p->m);
+    p->m.n = D;
+    p->m.factor = p->factor;
+    p->m.scale = 1;
+    p->M = user_op(&p->m);
+}
+
+/* Probes sqrt(D) L e_k for datum n, k = 1 .. D: the mean of sigma sigma' over them is Sigma itself. */
+static pu_real *unit_probes(const tc_model *t)
+{
+    pu_int D = t->D, n, i, k;
+    pu_real *delta = tc_reals(t->N * D * D);
+    for (n = 0; n < t->N; n++) {
+        double *a = posterior_precision(t, n);
+        if (!tc_cholesky(D, a)) exit(2);
+        for (k = 0; k < D; k++)
+            for (i = 0; i < D; i++)
+                delta[(n * D + k) * D + i] = (pu_real)(i < k ? 0 : sqrt((double)D) * a[i * D + k]);
+    }
+    return delta;
+}
+
+static pu_options pcg_options(const pu_op *M, pu_kind kind)
+{
+    pu_options o;
+    memset(&o, 0, sizeof o);
+    o.kind = kind;
+    o.engine = PU_ITERATIVE;
+    o.solve.solver = PU_PCG;
+    o.solve.M = M;
+    return o;
+}
+
+/* ---- solves ---------------------------------------------------------------------------------------------- */
+
+/* With M = A one step is the solution; with A = M + (rank r) CG ends after r + 1 steps, since M^-1 A has r + 1
+   different eigenvalues. In floating point one step more may be taken to get below the tolerance. */
+TEST steps_are_those_of_the_spectrum_of_M_inverse_A(void)
+{
+    enum { N = 40, K = 3, RANK = 4 };
+    pu_real *a = tc_random_spd(1, N), *v = tc_normal(2, N * RANK), *u = tc_normal(3, N * K), *x = tc_reals(N * K);
+    double *l = tc_doubles(N * N), *want = tc_doubles(N);
+    pu_op A = pu_op_spd(N, a, NULL), M;
+    pu_column columns[K];
+    pu_solve_options o;
+    pu_report report;
+    user_m m = {N, NULL, 1, 0, 0, 0};
+    pu_int i, j, rank;
+    for (rank = 0; rank <= RANK; rank += RANK) {
+        tc_set_case("rank %d", (int)rank);
+        for (i = 0; i < N; i++)
+            for (j = 0; j < N; j++) l[i * N + j] = (double)a[i * N + j];
+        tc_cholesky(N, l);
+        m.factor = l;
+        M = user_op(&m);
+        for (i = 0; i < N; i++) /* A = M + 100 V V' */
+            for (j = 0; j < N; j++) {
+                double sum = (double)a[i * N + j];
+                pu_int s;
+                for (s = 0; s < rank; s++) sum += 100 * (double)v[i * RANK + s] * (double)v[j * RANK + s];
+                a[i * N + j] = (pu_real)sum;
+            }
+        for (i = 0; i < N; i++)
+            for (j = 0; j < i; j++) a[i * N + j] = a[j * N + i];
+        memset(&o, 0, sizeof o);
+        o.solver = PU_PCG;
+        o.M = &M;
+        o.tolerance = PU_TEST_PICK(1e-9, 1e-3);
+        o.compare = 1;
+        TC_STATUS(tc_pu_solve(&A, K, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, columns, &report), PU_OK);
+        for (j = 0; j < K; j++) {
+            TC_ASSERT(columns[j].stop == PU_STOP_TOLERANCE);
+            TC_ASSERT(columns[j].steps >= rank + 1 && columns[j].steps <= rank + 2);
+        }
+        TC_ASSERT(report.steps_with == columns[0].steps);
+        TC_ASSERT(report.steps_without > 2 * report.steps_with);
+        /* |x - A^-1 u| <= tolerance |u| |A^-1| and A >= I */
+        for (i = 0; i < N; i++)
+            for (j = 0; j < N; j++) l[i * N + j] = (double)a[i * N + j];
+        tc_cholesky(N, l);
+        for (i = 0; i < N; i++) want[i] = (double)u[i];
+        tc_solve(N, l, want);
+        for (i = 0; i < N; i++) TC_CLOSE(x[i], want[i], 10 * o.tolerance * columns[0].rhs);
+    }
+    PASS();
+}
+
+/* An operator that is a diagonal does what the diagonal does: the same recurrence, sums of the same terms. With few steps
+   the two differ by rounding alone, which conditions of about 10 enlarge little. */
+TEST a_diagonal_operator_is_the_diagonal(void)
+{
+    enum { N = 61, K = 5, STEPS = 6 };
+    pu_real *a = tc_random_spd(5, N), *d = tc_random_positive(6, N), *m = tc_reals(N), *u = tc_normal(7, N * K);
+    pu_real *x = tc_reals(N * K), *y = tc_reals(N * K), *x0 = tc_normal(8, N * K);
+    pu_op A = pu_op_spd(N, a, NULL), M = pu_op_diagonal(N, d);
+    pu_solve_options o;
+    int warm;
+    pu_int i;
+    for (i = 0; i < N; i++) m[i] = 1 / d[i];
+    for (warm = 0; warm < 2; warm++) {
+        memset(&o, 0, sizeof o);
+        o.solver = PU_PCG;
+        o.iterations = STEPS;
+        o.precond = m;
+        ASSERT_EQ(PU_OK, tc_pu_solve(&A, K, u, 0, x, 0, warm ? x0 : NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, NULL));
+        o.precond = NULL;
+        o.M = &M;
+        ASSERT_EQ(PU_OK, tc_pu_solve(&A, K, u, 0, y, 0, warm ? x0 : NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, NULL));
+        PU_CHECK_VECTOR(N * K, y, x, 200 * PU_TEST_EPS);
+    }
+    PASS();
+}
+
+/* ---- likelihood ------------------------------------------------------------------------------------------- */
+
+/* With M = A every probe sees log det (M^-1 A) = 0, whatever M's scale: s of the control variate follows it. So the
+   likelihood is exact but for rounding, D eps times what log det M and A's entries have. */
+TEST with_M_equal_to_A_the_likelihood_has_no_error(void)
+{
+    static const double scale[] = {1, 1e4, 1e-4};
+    problem p;
+    pu_options o, exact;
+    pu_report report;
+    double nll, se, want;
+    int i;
+    make_problem(&p, 30, 50, 1, 11);
+    memset(&exact, 0, sizeof exact);
+    exact.kind = PU_EXACT;
+    exact.engine = PU_DENSE;
+    ASSERT_EQ(PU_OK, pu_nll(&p.t.lgm, &p.t.data, &exact, NULL, &want, NULL, NULL));
+    for (i = 0; i < 3; i++) {
+        tc_set_case("scale %g", scale[i]);
+        p.m.scale = scale[i];
+        o = pcg_options(&p.M, PU_OUTPUT);
+        o.samples = 4;
+        TC_STATUS(pu_nll(&p.t.lgm, &p.t.data, &o, NULL, &nll, &se, &report), PU_OK);
+        TC_ASSERT(report.has_nll && report.nll_converged);
+        TC_CLOSE(nll, want, 1000 * PU_TEST_EPS * fabs(want));
+        TC_ASSERT(se >= 0 && se <= 1000 * PU_TEST_EPS * fabs(want));
+        TC_CLOSE(report.ritz_max * scale[i], 1, 1000 * PU_TEST_EPS);
+    }
+    PASS();
+}
+
+/* M of datum 0 serves all data. The interval covers the exact value (fixed seed; checked over seeds below), and its width
+   is smaller than without M, on average over the seeds. */
+TEST the_interval_of_the_likelihood_covers(void)
+{
+    problem p;
+    pu_options o, exact;
+    pu_report report, plain;
+    double nll, se, want, with = 0, without = 0;
+    int seed, covered = 0, seeds = PU_TEST_SANITIZED ? 20 : 60;
+    make_problem(&p, 30, 50, 3, 13);
+    memset(&exact, 0, sizeof exact);
+    exact.kind = PU_EXACT;
+    ASSERT_EQ(PU_OK, pu_nll(&p.t.lgm, &p.t.data, &exact, NULL, &want, NULL, NULL));
+    for (seed = 0; seed < seeds; seed++) {
+        o = pcg_options(&p.M, PU_OUTPUT);
+        o.samples = 8;
+        o.seed = (uint64_t)seed;
+        ASSERT_EQ(PU_OK, pu_nll(&p.t.lgm, &p.t.data, &o, NULL, &nll, &se, &report));
+        covered += fabs(nll - want) <= report.nll_95;
+        o.solve.M = NULL;
+        o.solve.solver = PU_CG;
+        ASSERT_EQ(PU_OK, pu_nll(&p.t.lgm, &p.t.data, &o, NULL, &nll, NULL, &plain));
+        with += report.nll_se * report.nll_se;
+        without += plain.nll_se * plain.nll_se;
+    }
+    ASSERT(with < without);
+    /* 95 % of 60: below 51 has a probability of 1e-3 */
+    ASSERT(covered >= (seeds == 60 ? 51 : 16));
+    PASS();
+}
+
+/* ---- gradients ------------------------------------------------------------------------------------------- */
+
+/* With probes whose mean of sigma sigma' is Sigma itself, output and Monte Carlo gradients of converged solves are the
+   exact gradient. Errors: solves at rounding level, eps times the condition (below 100) and sums of D terms. */
+TEST gradients_of_all_unit_probes_are_exact(void)
+{
+    static const pu_kind kinds[] = {PU_OUTPUT, PU_MONTE_CARLO};
+    problem p;
+    pu_options o;
+    pu_report report;
+    tc_outputs want, got;
+    double tolerance = 2000 * PU_TEST_EPS;
+    int i;
+    make_problem(&p, 21, 33, 3, 17);
+    want = tc_make_outputs(&p.t.lgm, 3, 0, 0);
+    want.out.x = want.out.residual = want.out.alpha = want.out.beta = want.out.logdet = NULL;
+    want.out.columns = NULL;
+    memset(&o, 0, sizeof o);
+    o.kind = PU_EXACT;
+    ASSERT_EQ(PU_OK, pu_gradient(&p.t.lgm, &p.t.data, &o, NULL, &want.out, NULL));
+    for (i = 0; i < 2; i++) {
+        tc_set_case("kind %d", (int)kinds[i]);
+        o = pcg_options(&p.M, kinds[i]);
+        o.samples = p.t.D;
+        o.delta = unit_probes(&p.t);
+        o.solve.iterations = 60;
+        got = tc_make_outputs(&p.t.lgm, 3, p.t.D, 60);
+        TC_STATUS(pu_gradient(&p.t.lgm, &p.t.data, &o, NULL, &got.out, &report), PU_OK);
+        TC_ASSERT(tc_gaps_untouched(&got));
+        PU_CHECK_VECTOR(p.t.D, got.out.nu, want.out.nu, tolerance);
+        PU_CHECK_VECTOR(p.t.D * p.t.D, got.out.Gamma, want.out.Gamma, tolerance);
+        PU_CHECK_VECTOR(p.t.D * p.t.M, got.out.Phi, want.out.Phi, tolerance);
+        PU_CHECK_VECTOR(p.t.M, got.out.eta, want.out.eta, tolerance);
+        PU_CHECK_VECTOR(p.t.M, got.out.psi, want.out.psi, tolerance);
+    }
+    PASS();
+}
+
+/* The posterior's mean to the tolerance, variances from probes within their error: the Rao-Blackwell estimate of
+   Sigma_jj has a relative error of at most (2/K)^1/2 = 0.1; 5 of these for 30 entries. */
+TEST moments_go_through_M(void)
+{
+    enum { D = 30, M = 50 };
+    problem p;
+    pu_options o;
+    pu_posterior_result out, want;
+    pu_predict_result fit, fit_want;
+    pu_int i;
+    make_problem(&p, D, M, 2, 19);
+    memset(&out, 0, sizeof out);
+    memset(&want, 0, sizeof want);
+    memset(&fit, 0, sizeof fit);
+    memset(&fit_want, 0, sizeof fit_want);
+    out.mean = tc_reals(2 * D), out.variance = tc_reals(2 * D);
+    want.mean = tc_reals(2 * D), want.variance = tc_reals(2 * D);
+    fit.mean = tc_reals(2 * M), fit.variance = tc_reals(2 * M);
+    fit_want.mean = tc_reals(2 * M), fit_want.variance = tc_reals(2 * M);
+    memset(&o, 0, sizeof o);
+    o.kind = PU_EXACT;
+    ASSERT_EQ(PU_OK, pu_posterior(&p.t.lgm, &p.t.data, &o, NULL, &want, NULL));
+    ASSERT_EQ(PU_OK, pu_predict(&p.t.lgm, &p.t.data, &o, NULL, &fit_want, NULL));
+    o = pcg_options(&p.M, PU_NETWORK); /* no gradient is asked for: no derivative of M is needed */
+    o.samples = 200;
+    ASSERT_EQ(PU_OK, pu_posterior(&p.t.lgm, &p.t.data, &o, NULL, &out, NULL));
+    ASSERT_EQ(PU_OK, pu_predict(&p.t.lgm, &p.t.data, &o, NULL, &fit, NULL));
+    PU_CHECK_VECTOR(2 * D, out.mean, want.mean, PU_TEST_PICK(1e-10, 1e-4));
+    PU_CHECK_VECTOR(2 * M, fit.mean, fit_want.mean, PU_TEST_PICK(1e-10, 1e-4));
+    for (i = 0; i < 2 * D; i++) PU_CHECK_REL(out.variance[i], want.variance[i], 0.5);
+    for (i = 0; i < 2 * M; i++) PU_CHECK_REL(fit.variance[i], fit_want.variance[i], 0.5);
+    PASS();
+}
+
+/* ---- bits, memory ------------------------------------------------------------------------------------------ */
+
+TEST threads_and_blocks_of_memory_change_no_bit(void)
+{
+    problem p;
+    pu_options o;
+    pu_workspace ws;
+    pu_report report;
+    tc_outputs one, other;
+    size_t bytes;
+    make_problem(&p, 25, 40, 7, 23);
+    o = pcg_options(&p.M, PU_OUTPUT);
+    o.samples = 6;
+    o.solve.iterations = 9;
+    o.threads = 1;
+    one = tc_make_outputs(&p.t.lgm, 7, 6, 9);
+    other = tc_make_outputs(&p.t.lgm, 7, 6, 9);
+    ASSERT_EQ(PU_OK, pu_gradient(&p.t.lgm, &p.t.data, &o, NULL, &one.out, NULL));
+    o.threads = 3;
+    ASSERT_EQ(PU_OK, pu_gradient_bytes(&p.t.lgm, &p.t.data, &o, &other.out, &bytes, NULL));
+    memset(&ws, 0, sizeof ws);
+    pu_workspace_block(&ws, tc_bytes(bytes), bytes);
+    ASSERT_EQ(PU_OK, pu_gradient(&p.t.lgm, &p.t.data, &o, &ws, &other.out, &report));
+    ASSERT_EQ(bytes, report.bytes);
+    ASSERT_EQ(0, memcmp(one.bytes, other.bytes, one.size));
+    pu_workspace_block(&ws, tc_bytes(bytes - 1), bytes - 1);
+    tc_spoil_outputs(&other);
+    ASSERT_EQ(PU_E_BLOCK, pu_gradient(&p.t.lgm, &p.t.data, &o, &ws, &other.out, &report));
+    ASSERT(tc_outputs_untouched(&other));
+    PASS();
+}
+
+/* ---- misuse ------------------------------------------------------------------------------------------------ */
+
+enum {
+    BAD_SOLVER, BAD_BOTH, BAD_ROWS, BAD_COLS, BAD_EMPTY, BAD_WORK, BAD_NO_SOLVE, BAD_NETWORK, BAD_ASYMMETRIC, BAD_NEGATIVE,
+    BAD_FAILS, BAD_LOGDET, BAD_LOGDET_MISSING, BAD_COMPARE, BAD_TRUSTED_NEGATIVE, BAD_COUNT
+};
+
+static pu_status nan_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+{
+    pu_int i, j;
+    (void)work, (void)X;
+    for (j = 0; j < k; j++)
+        for (i = 0; i < op->rows; i++) Y.at[j * Y.ld + i] = PU_R(NAN);
+    return PU_OK;
+}
+
+TEST misuse_is_refused_by_name_and_leaves_outputs_alone(void)
+{
+    static const struct {
+        pu_status status;
+        const char *what;
+    } want[BAD_COUNT] = {{PU_E_ARGUMENT, "options.solve.M"},
+                         {PU_E_ARGUMENT, "options.solve.M, precond"},
+                         {PU_E_SIZE, "options.solve.M"},
+                         {PU_E_SIZE, "options.solve.M"},
+                         {PU_E_ARGUMENT, "options.solve.M"},
+                         {PU_E_ARGUMENT, "options.solve.M"},
+                         {PU_E_UNSUPPORTED, "options.solve.M"},
+                         {PU_E_UNSUPPORTED, "options.solve.M"},
+                         {PU_E_NOT_SYMMETRIC, "options.solve.M"},
+                         {PU_E_NOT_DEFINITE, "options.solve.M"},
+                         {PU_E_OPERATOR, "options.solve.M.solve"},
+                         {PU_E_OPERATOR, "options.solve.M.logdet"},
+                         {PU_E_UNSUPPORTED, "options.solve.M"},
+                         {PU_E_ARGUMENT, "options.solve.compare"},
+                         {PU_BREAKDOWN, "options.solve.M"}};
+    int bad;
+    for (bad = 0; bad < BAD_COUNT; bad++) {
+        problem p;
+        pu_options o;
+        pu_report report;
+        tc_outputs out;
+        pu_status status;
+        make_problem(&p, 12, 20, 2, 29);
+        o = pcg_options(&p.M, PU_OUTPUT);
+        o.samples = 3;
+        o.solve.iterations = 5;
+        tc_set_case("case %d", bad);
+        switch (bad) {
+        case BAD_SOLVER: o.solve.solver = PU_CG; break;
+        case BAD_BOTH: o.solve.precond = tc_random_positive(1, 24); break;
+        case BAD_ROWS: p.M.rows = 11; break;
+        case BAD_COLS: p.M.cols = 13; break;
+        case BAD_EMPTY: p.M.rows = 0; break;
+        case BAD_WORK: p.M.work = -1; break;
+        case BAD_NO_SOLVE: p.M.solve = NULL; break;
+        case BAD_NETWORK: o.kind = PU_NETWORK; break;
+        case BAD_ASYMMETRIC: p.m.spoil = 0.01; break;
+        case BAD_NEGATIVE: p.m.scale = -1; break;
+        case BAD_FAILS: p.m.fails = 1; break;
+        case BAD_LOGDET: p.m.logdet_fails = 1; break;
+        case BAD_LOGDET_MISSING: p.M.logdet = NULL; break;
+        case BAD_COMPARE: o.solve.solver = PU_CG, o.solve.M = NULL, o.solve.compare = 1; break;
+        default: p.m.scale = -1, p.M.trusted = 2, p.M.logdet = NULL; break;
+        }
+        out = tc_make_outputs(&p.t.lgm, 2, 3, 5);
+        if (bad == BAD_TRUSTED_NEGATIVE) out.out.logdet = NULL;
+        status = pu_gradient(&p.t.lgm, &p.t.data, &o, NULL, &out.out, &report);
+        TC_STATUS(status, want[bad].status);
+        GREATEST_ASSERTm(tc_say(report.where.what), tc_named(report.where.what, want[bad].what));
+        TC_ASSERT(tc_outputs_untouched(&out));
+    }
+    PASS();
+}
+
+/* M^-1 that is not a number ends in PU_NONFINITE, with random tests and without; pu_solve likewise. */
+TEST numbers_that_are_none_do_not_come_through(void)
+{
+    problem p;
+    pu_options o;
+    pu_report report;
+    pu_real *x = tc_reals(12), *u = tc_normal(1, 12);
+    tc_outputs out;
+    int trusted;
+    make_problem(&p, 12, 20, 2, 31);
+    p.M.solve = nan_solve;
+    for (trusted = 0; trusted <= 2; trusted += 2) {
+        p.M.trusted = trusted;
+        o = pcg_options(&p.M, PU_OUTPUT);
+        o.samples = 3;
+        out = tc_make_outputs(&p.t.lgm, 2, 3, 30);
+        ASSERT_EQ(PU_NONFINITE, pu_gradient(&p.t.lgm, &p.t.data, &o, NULL, &out.out, &report));
+        ASSERT(tc_outputs_untouched(&out));
+        tc_fill(12, x, 7);
+        ASSERT_EQ(PU_NONFINITE,
+                  tc_pu_solve(&p.t.Gamma, 1, u, 0, x, 0, NULL, NULL, &o.solve, NULL, NULL, NULL, NULL, NULL, &report));
+        ASSERT(x[0] == 7 && x[11] == 7);
+    }
+    PASS();
+}
+
+TEST gradients_of_pu_solve_are_refused(void)
+{
+    problem p;
+    pu_solve_options o;
+    pu_report report;
+    pu_real *x = tc_reals(12), *u = tc_normal(1, 12), *grad = tc_reals(12);
+    make_problem(&p, 12, 20, 1, 37);
+    memset(&o, 0, sizeof o);
+    o.solver = PU_PCG;
+    o.M = &p.M;
+    ASSERT_EQ(PU_E_UNSUPPORTED,
+              tc_pu_solve(&p.t.Gamma, 1, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, NULL, grad, NULL, &report));
+    ASSERT(strstr(report.where.what, "derivative"));
+    PASS();
+}
+
+TEST without_logdet_there_is_a_gradient_and_no_likelihood(void)
+{
+    problem p;
+    pu_options o;
+    pu_report report;
+    pu_gradient_result out;
+    double nll;
+    make_problem(&p, 12, 20, 2, 41);
+    p.M.logdet = NULL;
+    memset(&out, 0, sizeof out);
+    out.psi = tc_reals(20);
+    o = pcg_options(&p.M, PU_OUTPUT);
+    ASSERT_EQ(PU_OK, pu_gradient(&p.t.lgm, &p.t.data, &o, NULL, &out, &report));
+    ASSERT(!report.has_nll && report.solver_error >= 0);
+    ASSERT(strstr(report.plan, "no logdet"));
+    ASSERT_EQ(PU_E_UNSUPPORTED, pu_nll(&p.t.lgm, &p.t.data, &o, NULL, &nll, NULL, &report));
+    ASSERT(tc_named(report.where.what, "options.solve.M"));
+    PASS();
+}
+
+/* ---- checks by pu_op_check ---------------------------------------------------------------------------------- */
+
+TEST op_check_tries_an_operator_that_only_solves(void)
+{
+    problem p;
+    pu_check_report report;
+    int i, tested = 0;
+    make_problem(&p, 14, 20, 1, 43);
+    ASSERT_EQ(PU_OK, pu_op_check(&p.M, NULL, &report));
+    for (i = 0; i < report.count; i++)
+        tested += report.entry[i].tested && (!strcmp(report.entry[i].function, "solve") || !strcmp(report.entry[i].function, "logdet"));
+    ASSERT_EQ(2, tested);
+    p.m.spoil = 0.01;
+    ASSERT_EQ(PU_E_CONTRACT, pu_op_check(&p.M, NULL, &report));
+    ASSERT_STR_EQ("solve", report.where.what);
+    p.m.spoil = 0;
+    p.m.scale = -1;
+    ASSERT_EQ(PU_E_CONTRACT, pu_op_check(&p.M, NULL, &report));
+    p.m.scale = 1;
+    p.M.solve = nan_solve;
+    ASSERT_EQ(PU_E_CONTRACT, pu_op_check(&p.M, NULL, &report));
+    p.M.solve = NULL;
+    ASSERT_EQ(PU_E_NULL, pu_op_check(&p.M, NULL, &report));
+    PASS();
+}
+
+/* ---- models --------------------------------------------------------------------------------------------------- */
+
+/* A model that brings its M: sparse regression, A = diag(alpha) + beta Phi'Phi of complete data, factored at every set. */
+typedef struct {
+    pu_model inner;
+    const pu_real *phi;
+    pu_int rows;
+    double *factor;
+    user_m m;
+    pu_op M;
+    pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
+} with_m;
+
+static with_m *bring; /* of the test that runs */
+
+static pu_status set_with_m(pu_model *model, const pu_real *theta, pu_int *index)
+{
+    pu_status status = bring->set(model, theta, index);
+    pu_int D = bring->m.n, i, j, l;
+    if (status) return status;
+    for (i = 0; i < D; i++)
+        for (j = 0; j < D; j++) {
+            double sum = i == j ? exp((double)theta[i]) : 0;
+            for (l = 0; l < bring->rows; l++)
+                sum += exp((double)theta[D]) * (double)bring->phi[l * D + i] * (double)bring->phi[l * D + j];
+            bring->factor[i * D + j] = sum;
+        }
+    return tc_cholesky(D, bring->factor) ? PU_OK : PU_E_NOT_DEFINITE;
+}
+
+TEST a_model_brings_its_own_M(void)
+{
+    enum { D = 15, M = 40 };
+    with_m w;
+    pu_real *phi = tc_normal(47, M * D), *y = tc_normal(48, 2 * M), *theta = tc_reals(D + 1), *grad = tc_reals(D + 1);
+    pu_real *want = tc_reals(D + 1);
+    pu_op Phi = pu_op_dense(M, D, phi);
+    pu_data data = pu_data_full(2, M, y);
+    pu_options o;
+    pu_report report;
+    double nll, exact;
+    memset(&w, 0, sizeof w);
+    ASSERT_EQ(PU_OK, pu_model_sparse(&w.inner, &Phi, NULL));
+    w.phi = phi;
+    w.rows = M;
+    w.factor = tc_doubles(D * D);
+    w.m.n = D;
+    w.m.scale = 1;
+    w.m.factor = w.factor;
+    w.M = user_op(&w.m);
+    w.set = w.inner.set;
+    w.inner.set = set_with_m;
+    w.inner.M = &w.M;
+    bring = &w;
+    o = pcg_options(NULL, PU_OUTPUT);
+    o.solve.tolerance = PU_TEST_PICK(1e-10, 1e-4);
+    o.solve.compare = 1;
+    o.samples = 5;
+    ASSERT_EQ(PU_OK, pu_model_gradient(&w.inner, theta, &data, &o, NULL, grad, NULL, &report));
+    ASSERT(report.steps_with <= 2 && report.steps_without > report.steps_with);
+    ASSERT(strstr(report.plan, "without preconditioner"));
+    ASSERT_EQ(PU_OK, pu_model_nll(&w.inner, theta, &data, &o, NULL, &nll, NULL, &report));
+    o.kind = PU_EXACT;
+    o.solve.solver = PU_CG;
+    o.solve.compare = 0;
+    o.engine = PU_DENSE;
+    ASSERT_EQ(PU_OK, pu_model_nll(&w.inner, theta, &data, &o, NULL, &exact, NULL, NULL));
+    PU_CHECK_REL(nll, exact, PU_TEST_PICK(1e-9, 1e-4));
+    /* the network gradient goes through precond, as it did without M */
+    o = pcg_options(NULL, PU_NETWORK);
+    o.solve.iterations = 8;
+    ASSERT_EQ(PU_OK, pu_model_gradient(&w.inner, theta, &data, &o, NULL, grad, NULL, &report));
+    w.inner.M = NULL;
+    ASSERT_EQ(PU_OK, pu_model_gradient(&w.inner, theta, &data, &o, NULL, want, NULL, &report));
+    ASSERT_EQ(0, memcmp(grad, want, (D + 1) * sizeof(pu_real)));
+    pu_model_free(&w.inner);
+    PASS();
+}
+
+/* PU_CHOOSE with M: K and I are found through it. */
+TEST the_pilot_goes_through_M(void)
+{
+    problem p;
+    pu_options o;
+    pu_report with, without;
+    pu_gradient_result out;
+    make_problem(&p, 30, 60, 4, 53);
+    memset(&out, 0, sizeof out);
+    out.psi = tc_reals(60);
+    o = pcg_options(&p.M, PU_OUTPUT);
+    o.samples = PU_CHOOSE;
+    o.solve.iterations = PU_CHOOSE;
+    ASSERT_EQ(PU_OK, pu_gradient(&p.t.lgm, &p.t.data, &o, NULL, &out, &with));
+    o.solve.M = NULL;
+    o.solve.solver = PU_CG;
+    ASSERT_EQ(PU_OK, pu_gradient(&p.t.lgm, &p.t.data, &o, NULL, &out, &without));
+    ASSERT(with.iterations < without.iterations);
+    PASS();
+}
+
+GREATEST_MAIN_DEFS();
+
+int main(int argc, char **argv)
+{
+    GREATEST_MAIN_BEGIN();
+    SET_TEARDOWN(tc_release, NULL);
+    RUN_TEST(steps_are_those_of_the_spectrum_of_M_inverse_A);
+    RUN_TEST(a_diagonal_operator_is_the_diagonal);
+    RUN_TEST(with_M_equal_to_A_the_likelihood_has_no_error);
+    RUN_TEST(the_interval_of_the_likelihood_covers);
+    RUN_TEST(gradients_of_all_unit_probes_are_exact);
+    RUN_TEST(moments_go_through_M);
+    RUN_TEST(threads_and_blocks_of_memory_change_no_bit);
+    RUN_TEST(misuse_is_refused_by_name_and_leaves_outputs_alone);
+    RUN_TEST(numbers_that_are_none_do_not_come_through);
+    RUN_TEST(gradients_of_pu_solve_are_refused);
+    RUN_TEST(without_logdet_there_is_a_gradient_and_no_likelihood);
+    RUN_TEST(op_check_tries_an_operator_that_only_solves);
+    RUN_TEST(a_model_brings_its_own_M);
+    RUN_TEST(the_pilot_goes_through_M);
+    PU_TEST_MAIN_END();
+}

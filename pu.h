@@ -49,7 +49,7 @@ CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
     >>lattice >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>load >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
-    >>structural >>around >>optimise >>checkpoint >>fit >>trial
+    >>fields >>structural >>around >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -228,6 +228,8 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_regressors puf_model_regressors
 #define pu_model_state_space puf_model_state_space
 #define pu_model_get_ssm puf_model_get_ssm
+#define pu_model_field puf_model_field
+#define pu_model_get_field puf_model_get_field
 #define pu_model_structural puf_model_structural
 #define pu_model_structural_at puf_model_structural_at
 #define pu_model_part puf_model_part
@@ -396,6 +398,7 @@ typedef struct pu_op pu_op;
 typedef struct pu_model pu_model;
 typedef struct pu_ar pu_ar;
 typedef struct pu_ssm pu_ssm;
+typedef struct pu_lattice pu_lattice;
 typedef struct pu_side pu_side;
 typedef struct pu_backend pu_backend;
 
@@ -828,6 +831,23 @@ PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_par
    each step has its own matrices: 2 S^2 doubles of memory more, and as many parameters of Gamma. */
 PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const double *times, const pu_part *parts, pu_int count,
                                         pu_report *report);
+
+typedef enum { PU_EDGE_NEUMANN, PU_EDGE_PERIODIC } pu_edge;
+/* A field on a grid of 1, 2 or 3 axes (see pu_lattice), seen with noise and gaps: z ~ N(0, (tau (kappa^2 + L)^alpha)^-1) on the
+   points, y = z + b + N(0, v). A datum is a field of n points, the last axis contiguous; several data share parameters.
+     [log tau | log kappa | b | log v], 4;  intrinsic != 0: kappa = 0, and the level, which has no prior, is in z: [log tau | log v], 2
+   pu_lattice_moments(pu_model_get_field(model), ..) turns tau and kappa into variance and range. Start: from the mean squares of
+   differences between observed points at distances 1, 2, 4, ..
+   Small grids are served exactly (PU_BANDED: n times the shorter side squared, so put that axis last). For large ones the
+   model has a preconditioner, model->M = Gamma + I / v, which is A itself where nothing is missing: PCG then takes few steps as
+   long as gaps are small (docs/results/fields.md), and probes that are held fixed make the objective smooth:
+     fit.optimizer = PU_LBFGS, fit.fixed_probes = 1, fit.gradient.engine = PU_ITERATIVE, .kind = PU_MONTE_CARLO,
+     .samples = 10, .solve.solver = PU_PCG, .solve.tolerance = 1e-4.
+   pu_model_set costs O(n). Statuses as above; sizes: PU_E_SIZE with the axis, PU_E_ARGUMENT, PU_E_OVERFLOW as for pu_lattice_set. */
+PU_DEF pu_status pu_model_field(pu_model *model, int axes, const pu_int *size, const pu_edge *edge, int alpha, int intrinsic,
+                                pu_report *report);
+/* The field as of the last set; NULL unless the model's Gamma is a pu_op_lattice. */
+PU_DEF const pu_lattice *pu_model_get_field(const pu_model *model);
 
 /* ---- fits ------------------------------------------------------------------------------------------ */
 
@@ -1497,8 +1517,7 @@ PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
      PU_E_SIZE, the axis                 a size below 1;  PU_E_OVERFLOW: more than 2^32 / 4 points
      PU_E_NONFINITE, PU_E_NOT_POSITIVE   tau (0); kappa (1) below 0
      PU_E_ARGUMENT, 0 or 1               so large or so small that entries of Gamma overflow, or kappa^2 is 0 */
-typedef enum { PU_EDGE_NEUMANN, PU_EDGE_PERIODIC } pu_edge;
-typedef struct {
+struct pu_lattice {
     pu_int n;
     int axes, alpha;
     pu_int size[3];    /* as given */
@@ -1510,7 +1529,7 @@ typedef struct {
     pu_real square;    /* kappa^2 */
     double logs;       /* sum over the eigenvalues but 0 of log(kappa^2 + lambda), and */
     double inverses;   /* of 1 / (kappa^2 + lambda) */
-} pu_lattice;
+};
 /* edge: one for each axis; NULL: Neumann. */
 PU_DEF pu_status pu_lattice_set(pu_lattice *field, int axes, const pu_int *size, const pu_edge *edge, int alpha, pu_real tau,
                                 pu_real kappa, pu_int *index);
@@ -21587,6 +21606,276 @@ PU_DEF pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int 
                                           pu_report *report)
 {
     return pu__state_space_make(model, steps, outputs < 1 ? -1 : outputs, states, start, report);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>fields   a field on a grid, seen with noise and gaps
+   ------------------------------------------------------------------------------------------------ */
+
+/* Data of the model. theta = [log tau | log kappa | b | log v], intrinsic [log tau | log v], v the variance of the noise. */
+typedef struct {
+    pu_lattice field;     /* as of the last set */
+    pu_modes modes;
+    pu_lattice_plus near; /* Gamma + I / v, which is A where all is observed: */
+    pu_op M;              /* the model's preconditioner */
+    pu_real *psi, *eta;   /* n: 1 / v, b; eta NULL: intrinsic */
+    char name[120];       /* with sizes, for checkpoints */
+} pu__field_data;
+
+/* A model while it is being made. */
+typedef struct {
+    pu_model made;
+    pu__field_data data;
+    pu__call call;
+    size_t bytes; /* of the modes' tables */
+    void *tables;
+} pu__field_draft;
+
+/* The data of a model of a field. */
+PU__FN pu__field_data *pu__field_of(const pu_model *model) { return (pu__field_data *)model->data; }
+
+/* model.set */
+PU__FN pu_status pu__field_set(PU__SET_ARGS)
+{
+    pu__field_data *s = pu__field_of(model);
+    pu_lattice *f = &s->field;
+    int flat = s->eta == NULL;
+    pu_int last = model->params - 1;
+    pu_real tau, kappa = 0, v;
+    pu_status status;
+    if (!pu__exp(theta[0], &tau))
+        return pu__refuse_entry(index, 0);
+    if (!flat && !pu__exp(theta[1], &kappa))
+        return pu__refuse_entry(index, 1);
+    if (!pu__exp(theta[last], &v))
+        return pu__refuse_entry(index, last);
+    status = pu_lattice_set(f, f->axes, f->size, f->edge, f->alpha, tau, kappa, index);
+    if (status)
+        return status;
+    pu__fill(s->psi, 1 / v, f->n);
+    if (!flat)
+        pu__fill(s->eta, theta[2], f->n);
+    s->near.w = 1 / v;
+    return PU_OK;
+}
+
+/* model.grad: d/d log tau = tau d/dtau, likewise kappa; b is the sum of eta's; d/d log v = -psi d/dpsi. */
+PU__FN pu_status pu__field_grad(PU__MODEL_GRAD_ARGS)
+{
+    const pu__field_data *s = pu__field_of(model);
+    const pu_lattice *f = &s->field;
+    grad[0] = g->Gamma[0] * f->tau;
+    if (s->eta) {
+        double sum = 0;
+        for (pu_int i = 0; i < f->n; i++)
+            sum += (double)g->eta[i];
+        grad[1] = g->Gamma[1] * f->kappa;
+        grad[2] = (pu_real)sum;
+    }
+    grad[model->params - 1] = (pu_real)-pu__dot(f->n, NULL, s->psi, g->psi);
+    return PU_OK;
+}
+
+/* model.describe */
+PU__FN void pu__field_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    static const char *const names[4] = {"tau", "kappa", "mean", "var.noise"};
+    pu_int which = model->params == 2 && i == 1 ? 3 : i;
+    pu__describe(param, names[which], -1, -1, which == 2 ? PU_SCALE_FREE : PU_SCALE_LOG);
+    param->linear = which == 2;
+}
+
+/* Entry i of datum n: is it observed? Then *y is it. */
+PU__FN int pu__entry(const pu_data *data, pu_int n, pu_int i, pu_real *y)
+{
+    pu_int at = pu__datum(data, n), place = at * pu__data_stride(data) + i;
+    if (data->kind == PU_DATA_LISTS) {
+        pu_int low = data->start[at], end = data->start[at + 1];
+        for (place = end; low < place;) { /* the first that is not below i */
+            pu_int middle = low + (place - low) / 2;
+            if (data->index[middle] < i)
+                low = middle + 1;
+            else
+                place = middle;
+        }
+        if (place == end || data->index[place] != i)
+            return 0;
+    }
+    if (data->kind == PU_DATA_MASKED && !data->mask[place])
+        return 0;
+    *y = data->y[place];
+    return *y == *y;
+}
+
+enum { PU__FIELD_LAGS = 30 }; /* distances 1, 2, 4, .. */
+
+/* What a start is made of: the mean and the variance of what is observed, and half the mean square of differences at distances
+   1, 2, 4, .. along the axes, up to half of the longest; -1 where there are none. Returns how many distances. */
+PU__FN int pu__field_variogram(const pu_lattice *f, const pu_data *data, double *mean, double *variance, double *half)
+{
+    double sum = 0, square = 0, count = 0, pairs[PU__FIELD_LAGS] = {0};
+    pu_int most = pu__most(f->side[0], pu__most(f->side[1], f->side[2])), row = 0;
+    pu_real y = 0, other = 0;
+    int lags = 0;
+    while (lags < PU__FIELD_LAGS && ((pu_int)1 << lags) <= pu__most(most / 2, 1))
+        half[lags++] = 0;
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            pu_int left = row, step = 1;
+            count += 1;
+            sum += ((double)y - sum) / count; /* the mean so far: no sum overflows */
+            for (int a = 2; a >= 0; a--) {
+                pu_int place = left % f->side[a];
+                for (int l = 0; l < lags && place + ((pu_int)1 << l) < f->side[a]; l++)
+                    if (pu__entry(data, n, row + step * ((pu_int)1 << l), &other)) {
+                        double d = (double)other - (double)y;
+                        half[l] += d * d / 2;
+                        pairs[l] += 1;
+                    }
+                left /= f->side[a];
+                step *= f->side[a];
+            }
+        }
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++)
+            square += ((double)y - sum) * ((double)y - sum) / count;
+    for (int l = 0; l < lags; l++)
+        half[l] = pairs[l] > 0 ? half[l] / pairs[l] : -1;
+    *mean = sum;
+    *variance = pu__positive_or(square, 1);
+    return lags;
+}
+
+/* model.start. The noise is what the differences have at distance 0, continued from distances 1 and 2: like h^2 where the
+   field is smooth, like h where it is not. kappa: from where the field's correlation, one minus what its differences have, falls below 1/2: a
+   Matern correlation of smoothness 1/2, 1, 3/2 does at kappa h = 0.69, 1.26, 1.68. tau: from the variance that is left. */
+PU__FN pu_status pu__field_start(PU__START_ARGS)
+{
+    const pu__field_data *s = pu__field_of(model);
+    pu_lattice f = s->field;
+    double half[PU__FIELD_LAGS], mean, variance, noise, signal, far = 0, before = 0, smooth, at, scale, sums;
+    int lags = pu__field_variogram(&f, data, &mean, &variance, half);
+    pu_int last = model->params - 1;
+    noise = variance / 10;
+    if (lags > 1 && half[0] >= 0 && half[1] >= 0)
+        noise = f.alpha == 2 ? (4 * half[0] - half[1]) / 3 : 2 * half[0] - half[1];
+    else if (lags > 0 && half[0] >= 0)
+        noise = half[0] / 2;
+    noise = pu__clamp(noise, 0.01 * variance, 0.9 * variance);
+    signal = variance - noise;
+    theta[last] = (pu_real)log(noise);
+    if (!s->eta) { /* the sum of z'L z over the prior is (n - 1) / tau, with alpha = 2 that of 1 / lambda, by tau */
+        double steps = lags > 0 && half[0] > noise ? 2 * (half[0] - noise) : 0.02 * signal;
+        pu_int edges = 0;
+        for (int a = 0; a < 3; a++)
+            edges += f.n - (f.wraps[a] ? 0 : f.n / f.side[a]);
+        sums = f.alpha == 1 ? (double)f.n - 1 : f.inverses;
+        theta[0] = (pu_real)log(pu__positive_or(sums / (steps * (double)pu__most(edges, 1)), 1));
+        return PU_OK;
+    }
+    scale = (double)pu__most(f.side[0], pu__most(f.side[1], f.side[2])) / 4;
+    for (int l = 0; l < lags && far == 0; l++) {
+        double rises = (half[l] - noise) / signal, h = ldexp(1, l);
+        if (half[l] < 0)
+            continue;
+        if (rises >= 0.5) /* between this distance and the one before */
+            far = l == 0 ? 0.7 : h / 2 * (1 + (0.5 - before) / pu__max(rises - before, 0.01));
+        before = pu__clamp(rises, 0, 0.5);
+    }
+    if (far == 0)
+        far = scale;
+    smooth = f.alpha - f.axes / 2.0;
+    at = smooth > 1.2 ? 1.68 : smooth > 0.7 ? 1.26 : 0.69;
+    f.kappa = (pu_real)(at / pu__clamp(far, 0.5, pu__max(scale, 1)));
+    if (pu_lattice_set(&f, f.axes, f.size, f.edge, f.alpha, 1, f.kappa, NULL) || pu_lattice_moments(&f, &sums, NULL, NULL))
+        return PU_E_ARGUMENT;
+    theta[0] = (pu_real)log(pu__positive_or(sums / signal, 1));
+    theta[1] = (pu_real)log((double)f.kappa);
+    theta[2] = (pu_real)mean;
+    return PU_OK;
+}
+
+/* Memory of a model. */
+PU__FN void pu__field_layout(void *self, pu__arena *arena)
+{
+    pu__field_draft *d = (pu__field_draft *)self;
+    pu_int n = d->data.field.n;
+    d->made.data = pu__take(arena, 1, 1, sizeof d->data);
+    d->data.psi = pu__reals(arena, n, 1);
+    d->data.eta = pu__reals(arena, n, d->data.field.kappa > 0);
+    d->tables = pu__take(arena, (pu_int)d->bytes, 1, 1);
+}
+
+/* What checkpoints tell fields apart by. */
+PU__FN void pu__field_name(pu__field_data *s)
+{
+    const pu_lattice *f = &s->field;
+    pu__text t = {s->name, 0, sizeof s->name};
+    pu__put(&t, s->eta ? "field" : "intrinsic field");
+    pu__put_number(&t, " of order ", f->alpha);
+    for (int a = 0; a < f->axes; a++) {
+        pu__put_number(&t, a ? " x " : ", ", f->size[a]);
+        pu__put(&t, f->edge[a] == PU_EDGE_PERIODIC ? " periodic" : "");
+    }
+}
+
+/* See the declaration. tau = 1 and kappa = 1 (or 0) until it is set. */
+PU_DEF pu_status pu_model_field(pu_model *model, int axes, const pu_int *size, const pu_edge *edge, int alpha, int intrinsic,
+                                pu_report *report)
+{
+    pu__field_draft d;
+    pu__field_data *s;
+    pu_status status;
+    pu_int at;
+    memset(&d, 0, sizeof d);
+    if (model)
+        d.made.memory = model->memory;
+    report = pu__begin(&d.call, &d.made.memory, report);
+    if (!size)
+        return pu__refuse(report, PU_E_NULL, "size");
+    status = pu_lattice_set(&d.data.field, axes, size, edge, alpha, 1, intrinsic ? 0 : 1, &at);
+    if (!status)
+        status = pu_modes_bytes(&d.data.field, &d.bytes);
+    if (status)
+        return pu__fail(report, status, status == PU_E_ARGUMENT ? "axes, edge or alpha (1, 2 or 3 axes; order 1 or 2)" : "size (at least 1, below 2^30 points)", -1, at);
+    if (intrinsic && d.data.field.n < 2)
+        return pu__refuse(report, PU_E_ARGUMENT, "size (an intrinsic field has 2 points or more)");
+    d.made.params = intrinsic ? 2 : 4;
+    status = pu__model_memory(&d.made, &d.call, pu__field_layout, &d, model);
+    if (status)
+        return status;
+    s = (pu__field_data *)d.made.data;
+    *s = d.data;
+    if (intrinsic)
+        s->eta = NULL;
+    if (pu_modes_init(&s->modes, &s->field, d.tables, d.bytes))
+        return pu__refuse(report, PU_E_BLOCK, "size"); /* cannot be: it was measured */
+    s->near.field = &s->field;
+    s->near.modes = &s->modes;
+    s->near.w = 1;
+    s->M = pu_op_lattice_plus(&s->near);
+    pu__field_name(s);
+    *model = d.made;
+    model->name = s->name;
+    model->Gamma = pu_op_lattice(&s->field, &s->modes);
+    model->Phi = pu_op_identity(s->field.n);
+    model->lgm.psi = s->psi;
+    model->lgm.eta = s->eta;
+    model->tied_psi = 1;
+    model->uses = PU_USES_GAMMA | PU_USES_PSI | (intrinsic ? 0u : (unsigned)PU_USES_ETA);
+    model->M = &s->M;
+    model->set = pu__field_set;
+    model->grad = pu__field_grad;
+    model->start = pu__field_start;
+    model->describe = pu__field_describe;
+    pu__model_link(model);
+    return PU_OK;
+}
+
+/* The field of a model whose Gamma is one, else NULL. */
+PU_DEF const pu_lattice *pu_model_get_field(const pu_model *model)
+{
+    return (const pu_lattice *)pu__model_process(model, PU_FORM_LATTICE);
 }
 
 /* ------------------------------------------------------------------------------------------------

@@ -334,7 +334,7 @@ typedef ptrdiff_t pu_int; /* sizes and indices: signed, so that a negative one i
     X(PU_E_NO_DEVICE, -16, "there is no device that could be used")                               \
     X(PU_E_CONTRACT, -17, "a function of an operator or model does not do what it must")          \
     X(PU_CAP, 1, "the iteration cap was reached before the tolerance")                            \
-    X(PU_BREAKDOWN, 2, "d'Ad or r'M^-1 r was not positive: A or M is not positive definite")      \
+    X(PU_BREAKDOWN, 2, "curvature d'Ad was not positive: A (or M) is not positive definite")      \
     X(PU_NONFINITE, 3, "a NaN or an infinity arose during the run")                               \
     X(PU_DIVERGED, 4, "gradient descent ended with a larger residual than it began with")         \
     X(PU_STAGNATED, 5, "the residual reached rounding level before the tolerance")                \
@@ -12532,7 +12532,7 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
         if (!pu__is_worse(status, report->status))
             continue;
         /* columns of several data may be side by side, `each` of every datum */
-        (void)pu__fail(report, status, pu__breakdown_of_M(g, j) ? "options.solve.M (r'M^-1 r was not positive)" : "solver",
+        (void)pu__fail(report, status, pu__breakdown_of_M(g, j) ? "options.solve.M (r'z, M z = r, was not positive)" : "solver",
                        datum < 0 ? datum : datum + j / g->each, (pu_int)g->host_steps[j]);
         report->where.column = first + j % g->each;
     }
@@ -24570,8 +24570,7 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
     fit->next = pu__reals(arena, n, 1);
     fit->g = pu__reals(arena, n, 1);
     fit->m = pu__reals(arena, n, 1);
-    if (o->checkpoint)
-        fit->agreed = (pu__agreed *)pu__take(arena, PU__AGREED_COUNT, 1, sizeof(pu__agreed));
+    fit->agreed = (pu__agreed *)pu__take(arena, PU__AGREED_COUNT, 1, sizeof(pu__agreed));
     /* SGD has no second moments. Points are compared by validation, or by an objective of all data. */
     if (o->optimizer != PU_SGD)
         fit->v = pu__reals(arena, n, 1);

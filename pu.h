@@ -503,7 +503,11 @@ typedef struct {
                                r'M^-1 r > 0 fails in a solve, the column ends as PU_BREAKDOWN. M is a constant: it serves
                                PU_OUTPUT, PU_MONTE_CARLO, values and moments; the network gradient and gradients of
                                pu_solve would need its derivative (PU_E_UNSUPPORTED), so would a device. pu_op_check
-                               takes an operator that has solve but no apply for such an M */
+                               takes an operator that has solve but no apply for such an M.
+                               An M that is Gamma + w Phi'Phi can be a control variate of the gradients in Gamma and tied
+                               psi, too, which leaves of their variance what M and A differ in. It says so by params = Gamma.params
+                               + 1, the last being w; grad, logdet_grad; and sample, which takes noise = that of Gamma + Phi.rows normals, in
+                               this order (pu_op_lattice_plus does) */
     int compare;            /* PCG: solve the mean of the first datum (pu_solve: column 0) once more by CG alone, until its
                                residual is as small: report.steps_with, steps_without tell what the preconditioner
                                brings. Costs those steps, at most 1,000 products of one column */
@@ -544,8 +548,8 @@ typedef struct {
                                   theta: leave that out of the derivative. Only good for comparisons: with few steps the
                                   two parts are large and cancel (docs/design.md). Standard errors leave it out in any
                                   case */
-    int no_control_variate;    /* log det: leave out the free control variate tr(A Sigma) = D (used where diag(A) is
-                                  known) */
+    int no_control_variate;    /* leave out the free control variates: of the log det tr(A Sigma) = D (used where diag(A) is
+                                  known), of the gradient solve.M */
     const pu_backend *backend; /* default pu_backend_cpu() */
 } pu_options;
 
@@ -1561,7 +1565,8 @@ PU_DEF pu_status pu_modes_init(pu_modes *modes, const pu_lattice *field, void *m
    modes about 64 lines. */
 PU_DEF pu_op pu_op_lattice(const pu_lattice *field, const pu_modes *modes);
 /* Gamma + w I, w >= 0 (above 0 where kappa = 0): what A is like where noise of precision w is everywhere, and so a preconditioner
-   where it is not. All three are borrowed. apply, diag, solve (O(n log n)) and logdet (O(n)); no parameters. */
+   where it is not, and a control variate (options.solve.M). Parameters: those of Gamma, then w. solve is O(n log n), logdet and its
+   gradient O(n). The struct is borrowed, too. */
 typedef struct {
     const pu_lattice *field;
     const pu_modes *modes;
@@ -10416,11 +10421,13 @@ typedef struct {
     double inverses; /* 1 / b */
     double traces;   /* b^-alpha, */
     double slopes;   /* b^-(alpha+1) */
-    double plus;     /* log(tau b^alpha + w) */
+    /* with c = tau b^alpha + w, and w only: */
+    double plus;                          /* log c */
+    double by_tau, by_kappa, by_w;        /* its derivatives: b^alpha / c, b^(alpha-1) / c, 1 / c */
 } pu__lattice_sums;
 
-/* A piece of the line's eigenvalues at a time, since there is no memory for them. */
-PU__FN void pu__lattice_spectrum(const pu_lattice *f, double w, pu__lattice_sums *sums)
+/* A piece of the line's eigenvalues at a time, since there is no memory for them. w NULL: of the first four sums alone. */
+PU__FN void pu__lattice_spectrum(const pu_lattice *f, const pu_real *w, pu__lattice_sums *sums)
 {
     enum { PIECE = 128 };
     double line[PIECE], tau = (double)f->tau;
@@ -10441,8 +10448,14 @@ PU__FN void pu__lattice_spectrum(const pu_lattice *f, double w, pu__lattice_sums
                 sums->inverses += inverse;
                 sums->traces += power;
                 sums->slopes += power * inverse;
-                if (w > 0 || b > 0)
-                    pu__logs_add(&plus, tau * (f->alpha == 1 ? b : b * b) + w);
+                if (!w)
+                    continue;
+                power = f->alpha == 1 ? b : b * b;
+                inverse = 1 / (tau * power + (double)*w);
+                pu__logs_add(&plus, tau * power + (double)*w);
+                sums->by_tau += power * inverse;
+                sums->by_kappa += (f->alpha == 1 ? 1 : b) * inverse;
+                sums->by_w += inverse;
             }
         }
     }
@@ -10747,7 +10760,7 @@ PU_DEF pu_status pu_lattice_set(pu_lattice *field, int axes, const pu_int *size,
         status = pu__lattice_values(&now, tau, kappa, at);
     if (status)
         return status;
-    pu__lattice_spectrum(&now, 0, &sums);
+    pu__lattice_spectrum(&now, NULL, &sums);
     now.logs = sums.logs;
     now.inverses = sums.inverses;
     *field = now;
@@ -10770,7 +10783,7 @@ PU_DEF pu_status pu_lattice_moments(const pu_lattice *field, double *variance, d
         *range = sqrt(8 * smooth) / (double)field->kappa;
     if (!variance && !slope)
         return PU_OK;
-    pu__lattice_spectrum(field, 0, &sums);
+    pu__lattice_spectrum(field, NULL, &sums);
     if (variance)
         *variance = sums.traces / ((double)field->tau * (double)field->n);
     if (slope) /* b = kappa^2 + lambda: d b^-alpha / d log kappa = -2 alpha kappa^2 b^-(alpha+1) */
@@ -10890,8 +10903,46 @@ PU__FN pu_status pu__plus_solve(PU__SOLVE_ARGS)
 PU__FN pu_status pu__plus_logdet(PU__LOGDET_ARGS)
 {
     pu__lattice_sums sums;
-    pu__lattice_spectrum(pu__plus(op)->field, (double)pu__plus(op)->w, &sums);
+    pu__lattice_spectrum(pu__plus(op)->field, &pu__plus(op)->w, &sums);
     *value = sums.plus;
+    return PU_OK;
+}
+
+/* pu_op.logdet_grad */
+PU__FN pu_status pu__plus_logdet_grad(PU__LOGDET_GRAD_ARGS)
+{
+    const pu_lattice *f = pu__plus(op)->field;
+    pu__lattice_sums sums;
+    double by = (double)weight;
+    pu__lattice_spectrum(f, &pu__plus(op)->w, &sums);
+    grad[0] += (pu_real)(by * sums.by_tau);
+    if (op->params > 2)
+        grad[1] += (pu_real)(by * 2 * f->alpha * (double)f->kappa * (double)f->tau * sums.by_kappa);
+    grad[op->params - 1] += (pu_real)(by * sums.by_w);
+    return PU_OK;
+}
+
+/* pu_op.grad: Gamma's, and p'q in w. */
+PU__FN pu_status pu__plus_grad(PU__GRAD_ARGS)
+{
+    pu_op Gamma = pu__plus_gamma(op);
+    double sum = 0;
+    for (pu_int j = 0; j < k; j++)
+        if (weight[j] != 0)
+            sum += (double)weight[j] * pu__dot(op->rows, NULL, pu__col(P, j), pu__col(Q, j));
+    grad[op->params - 1] += (pu_real)sum;
+    return pu__lattice_grad(&Gamma, k, P, Q, weight, grad, work);
+}
+
+/* pu_op.sample: normals of Gamma, then n more for w. */
+PU__FN pu_status pu__plus_sample(PU__SOLVE_ARGS)
+{
+    pu_op Gamma = pu__plus_gamma(op);
+    pu_real root = pu__sqrt(pu__plus(op)->w);
+    for (pu_int j = 0; j < k; j++) {
+        (void)pu__lattice_sample(&Gamma, 1, pu__from(X, j), pu__from(Y, j), work);
+        pu__axpy(op->rows, root, pu__col(X, j) + Gamma.noise, pu__col(Y, j));
+    }
     return PU_OK;
 }
 
@@ -10900,13 +10951,16 @@ PU__FN pu_status pu__plus_check(const pu_op *op, pu_int *index)
 {
     pu_op Gamma = pu__plus_gamma(op);
     pu_real w = pu__plus(op)->w;
-    pu_status status = Gamma.rows == op->rows ? pu__lattice_check(&Gamma, index) : PU_E_SIZE;
+    pu_status status = Gamma.rows == op->rows && Gamma.params + 1 == op->params ? pu__lattice_check(&Gamma, index) : PU_E_SIZE;
     if (status)
         return status;
-    *index = -1;
+    *index = Gamma.params;
     if (!pu__finite(w))
         return PU_E_NONFINITE;
-    return w > 0 || (w == 0 && pu__plus(op)->field->kappa > 0) ? PU_OK : PU_E_NOT_POSITIVE;
+    if (!(w > 0) && !(w == 0 && pu__plus(op)->field->kappa > 0))
+        return PU_E_NOT_POSITIVE;
+    *index = -1;
+    return PU_OK;
 }
 
 /* See the declaration. */
@@ -10917,12 +10971,19 @@ PU_DEF pu_op pu_op_lattice_plus(const pu_lattice_plus *a)
         return op;
     Gamma = pu_op_lattice(a->field, a->modes);
     op.rows = op.cols = Gamma.rows;
+    if (op.rows < 1)
+        return op;
+    op.params = Gamma.params + 1;
+    op.noise = Gamma.noise + Gamma.rows;
     op.work = Gamma.work;
     op.flops = Gamma.flops;
     op.apply = op.apply_t = pu__plus_apply;
     op.diag = pu__plus_diag;
+    op.grad = pu__plus_grad;
+    op.sample = pu__plus_sample;
     op.solve = pu__plus_solve;
     op.logdet = pu__plus_logdet;
+    op.logdet_grad = pu__plus_logdet_grad;
     op.check = pu__plus_check;
     return op;
 }
@@ -15856,6 +15917,7 @@ typedef struct {
     pu__posterior post;
     pu__run run;
     pu__direct direct;
+    pu_real *control; /* M.params: gradients of a control variate; NULL: there is none */
     pu_block eps;     /* standard normals */
     pu_engine engine; /* of the datum at hand */
     pu_real *bbar;    /* D for each datum */
@@ -16293,6 +16355,15 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
    late. */
 PU__FN pu_int pu__ring_at(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
 
+/* Does the preconditioner know the parameters of the model, so that it is a control variate for gradients? */
+PU__FN int pu__has_control(const pu__job *job)
+{
+    const pu_op *M = job->plan.M;
+    int knows = M && M->sample && M->grad && M->logdet_grad && M->params == job->Gamma->params + 1 &&
+                M->noise == pu__noise(job->Gamma) + job->M;
+    return knows && job->any_grad && job->out->Gamma && !job->network && !job->device && !job->o->delta && !job->o->no_control_variate;
+}
+
 /* What a thread needs. */
 PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job)
 {
@@ -16321,7 +16392,9 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
                    job->network && served[PU_ITERATIVE]);
     p->m = w->run.m;
     p->minv = w->run.minv;
-    w->eps = pu__far_cols(arena, pu__most(pu__noise(job->Gamma), job->M), kmax);
+    if (pu__has_control(job))
+        w->control = pu__reals(arena, job->plan.M->params, 1);
+    w->eps = pu__far_cols(arena, pu__has_control(job) ? job->plan.M->noise : pu__most(pu__noise(job->Gamma), job->M), kmax);
     w->bbar = pu__far_reals(arena, D, pu__most(batch, job->group));
     w->diag = pu__reals(arena, D, 1);
     w->weight = pu__reals(arena, kmax, 1);
@@ -17275,6 +17348,51 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_real *l
     return PU_OK;
 }
 
+/* The preconditioner as a control variate, see options.solve.M. zeta = M^-1 M^1/2 [eps1; eps2] ~ N(0, M^-1), with the normals of the
+   probe sigma, is near sigma in all directions where M is near A. So
+     1/2 sigma'dA sigma - 1/2 zeta'dM zeta + 1/2 tr(M^-1 dM)
+   has the mean of the first term and the variance of the difference; the trace is what logdet_grad knows. Of w's parameter goes to psi
+   what the observed rows are of all. `first`: the number of the block's first column. */
+PU__FN pu_status pu__control(const pu__job *job, pu__worker *w, pu_int first, pu_real *lane)
+{
+    pu__posterior *p = &w->post;
+    pu__run *g = &w->run;
+    const pu_options *o = job->o;
+    const pu_backend *B = job->B;
+    const pu_op *M = g->M;
+    pu_int own = job->Gamma->params, skip = first == 0, k = g->k - skip, noise = pu__noise(job->Gamma), end;
+    uint32_t sample = (uint32_t)(first + skip - 1);
+    double share = p->slots.want_psi && p->slots.tied ? (double)p->observed / (double)p->M : 0;
+    pu_block rest = {w->eps.at + noise, w->eps.ld}, delta = pu__from(g->q, skip), zeta = pu__from(g->z, skip);
+    pu_status status = PU_OK;
+    if (k > 0) {
+        B->normals(B->user, noise, NULL, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_PRIOR);
+        B->normals(B->user, p->M, NULL, k, rest, o->seed, p->now.id, sample, o->step, PU__STREAM_NOISE);
+        if (M->sample(M, k, w->eps, delta, g->M_work))
+            return pu__note_failure(p, PU_E_OPERATOR, "options.solve.M.sample");
+        if (M->solve(M, k, delta, zeta, g->M_work))
+            return pu__note_failure(p, PU_E_OPERATOR, "options.solve.M.solve");
+    }
+    /* the trace with the mean, which comes once; then the probes, group by group */
+    for (pu_int j = skip ? -1 : 0; j < k && !status; j = end) {
+        pu_real *to = lane + (j < 0 ? 0 : pu__group_at(p, j + skip));
+        end = j < 0 ? 0 : pu__group_end(p, j + skip, g->k) - skip;
+        pu__zeros(w->control, M->params);
+        if (j < 0)
+            status = M->logdet_grad(M, PU_R(0.5), w->control, g->M_work);
+        else {
+            for (pu_int i = j; i < end; i++)
+                w->weight[i + skip] *= PU_R(-0.5);
+            status = M->grad(M, end - j, pu__from(zeta, j), pu__from(zeta, j), w->weight + j + skip, w->control, g->M_work);
+            for (pu_int i = j; i < end; i++)
+                w->weight[i + skip] *= -2;
+        }
+        pu__axpy(own, 1, w->control, to);
+        to[p->slots.psi] += (pu_real)share * w->control[own];
+    }
+    return pu__note_failure(p, status ? PU_E_OPERATOR : PU_OK, "options.solve.M.grad");
+}
+
 /* ---- what rounding leaves ---- */
 
 /* Errors and sizes of a mean, entry by entry in units of standard deviations. */
@@ -17470,6 +17588,8 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__worker *w, pu_int fi
     p->centred = NULL;
     if (!status && iterative && job->o->rao_blackwell && p->slots.want_Gamma)
         status = pu__rao_blackwell(job, w, lane);
+    if (!status && iterative && w->control)
+        status = pu__control(job, w, first, lane);
     p->column = -1;
     return status;
 }

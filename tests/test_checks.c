@@ -815,11 +815,18 @@ TEST scale_is_no_mistake(double scale)
 }
 
 static pu_lattice field;
+static pu_lattice_plus plus;
 
 static pu_status set_field(void *user, const pu_real *theta)
 {
     (void)user;
     return pu_lattice_set(&field, field.axes, field.size, field.edge, field.alpha, theta[0], field.kappa > 0 ? theta[1] : 0, NULL);
+}
+
+static pu_status set_plus(void *user, const pu_real *theta)
+{
+    plus.w = theta[field.kappa > 0 ? 2 : 1];
+    return set_field(user, theta);
 }
 
 TEST fields_on_grids_pass(void)
@@ -828,11 +835,10 @@ TEST fields_on_grids_pass(void)
     static const int axes[] = {1, 1, 2, 2, 3};
     for (int i = 0; i < 5 * 2 * 2 * 2; i++) {
         pu_edge edge[3] = {PU_EDGE_NEUMANN, i / 5 % 2 ? PU_EDGE_PERIODIC : PU_EDGE_NEUMANN, PU_EDGE_NEUMANN};
-        pu_real theta[2] = {PU_R(0.7), i / 20 ? PU_R(0.6) : 0};
+        pu_real theta[3] = {PU_R(0.7), i / 20 ? PU_R(0.6) : 0, PU_R(0.8)};
         int alpha = 1 + i / 10 % 2;
         size_t bytes = 0;
         pu_modes modes;
-        pu_lattice_plus plus = {&field, &modes, PU_R(0.8)};
         pu_op op;
         tc_set_case("field %d", i);
         edge[0] = edge[1];
@@ -841,8 +847,12 @@ TEST fields_on_grids_pass(void)
         if (pu_modes_init(&modes, &field, tc_bytes(bytes), bytes)) exit(2);
         op = pu_op_lattice(&field, &modes);
         CHECK_CALL(passes(&op, PU_ROLE_PRIOR, theta, set_field, NULL));
+        plus.field = &field;
+        plus.modes = &modes;
+        plus.w = PU_R(0.8);
+        if (field.kappa == 0) theta[1] = plus.w;
         op = pu_op_lattice_plus(&plus);
-        CHECK_CALL(passes(&op, PU_ROLE_PRIOR, NULL, NULL, NULL));
+        CHECK_CALL(passes(&op, PU_ROLE_PRIOR, theta, set_plus, NULL));
     }
     PASS();
 }

@@ -21866,19 +21866,68 @@ PU__FN int pu__field_variogram(const pu_lattice *f, const pu_data *data, double 
     return lags;
 }
 
-/* model.start. The noise is what the differences have at distance 0, continued from distances 1 and 2: like h^2 where the
-   field is smooth, like h where it is not. kappa: from where the field's correlation, one minus what its differences have, falls below 1/2: a
-   Matern correlation of smoothness 1/2, 1, 3/2 does at kappa h = 0.69, 1.26, 1.68. tau: from the variance that is left. */
+/* kappa of a field that is smooth: from where its correlation, one minus what its differences have, falls below 1/2. A Matern correlation
+   of smoothness 1/2, 1, 3/2 does so at kappa h = 0.69, 1.26, 1.68. */
+PU__FN double pu__field_smooth(const pu_lattice *f, int lags, const double *half, double noise, double signal)
+{
+    double most = (double)pu__most(f->side[0], pu__most(f->side[1], f->side[2])) / 4, far = 0, before = 0;
+    double smooth = f->alpha - f->axes / 2.0, at = smooth > 1.2 ? 1.68 : smooth > 0.7 ? 1.26 : 0.69;
+    for (int l = 0; l < lags && far == 0; l++) {
+        double rises = (half[l] - noise) / signal;
+        if (half[l] < 0)
+            continue;
+        if (rises >= 0.5) /* between this distance and the one before */
+            far = l == 0 ? 0.7 : ldexp(0.5, l) * (1 + (0.5 - before) / pu__max(rises - before, 0.01));
+        before = pu__clamp(rises, 0, 0.5);
+    }
+    return at / pu__clamp(far > 0 ? far : most, 0.5, pu__max(most, 1));
+}
+
+/* How many pairs of neighbours there are. */
+PU__FN double pu__field_edges(const pu_lattice *f)
+{
+    double edges = 0;
+    for (int a = 0; a < 3; a++)
+        edges += (double)(f->n - (f->wraps[a] ? 0 : f->n / f->side[a]));
+    return pu__max(edges, 1);
+}
+
+/* kappa of a rough field, alpha = 1 in two or three dimensions, whose correlation falls at once: from its variance over half the
+   mean square of differences between neighbours. With b = kappa^2 + lambda they are sum 1/b / n and sum lambda/b / (2 edges), whose
+   ratio falls with kappa. */
+PU__FN double pu__field_rough(const pu_lattice *f, double signal, double half)
+{
+    double low = log(0.5 / (double)(f->side[0] + f->side[1] + f->side[2])), high = log(3.0), n = (double)f->n;
+    double want = signal / pu__max(half, 0.02 * signal);
+    for (int i = 0; i < 24; i++) {
+        pu_lattice now = *f;
+        double middle = (low + high) / 2, sum, square;
+        if (pu_lattice_set(&now, f->axes, f->size, f->edge, f->alpha, 1, (pu_real)exp(middle), NULL))
+            break;
+        sum = now.inverses;
+        square = (double)now.square;
+        if (sum / n / pu__max((n - square * sum) / (2 * pu__field_edges(f)), PU__SMALL) > want)
+            low = middle;
+        else
+            high = middle;
+    }
+    return exp((low + high) / 2);
+}
+
+/* model.start. The noise is what the differences have at distance 0, continued from distances 1 and 2: like h^2 where alpha = 2; for
+   alpha = 1 by what the field's own differences are with kappa = 0: h in one dimension, log h in two, 1/h in three. tau: from the
+   variance that is left. */
 PU__FN pu_status pu__field_start(PU__START_ARGS)
 {
+    static const double rough[3] = {1, 2.27, 3.85};
     const pu__field_data *s = pu__field_of(model);
     pu_lattice f = s->field;
-    double half[PU__FIELD_LAGS], mean, variance, noise, signal, far = 0, before = 0, smooth, at, scale, sums;
+    double half[PU__FIELD_LAGS], mean, variance, noise, signal, sums;
     int lags = pu__field_variogram(&f, data, &mean, &variance, half);
     pu_int last = model->params - 1;
     noise = variance / 10;
     if (lags > 1 && half[0] >= 0 && half[1] >= 0)
-        noise = f.alpha == 2 ? (4 * half[0] - half[1]) / 3 : 2 * half[0] - half[1];
+        noise = half[0] - (f.alpha == 2 ? 1.0 / 3 : rough[f.axes - 1]) * (half[1] - half[0]);
     else if (lags > 0 && half[0] >= 0)
         noise = half[0] / 2;
     noise = pu__clamp(noise, 0.01 * variance, 0.9 * variance);
@@ -21886,27 +21935,11 @@ PU__FN pu_status pu__field_start(PU__START_ARGS)
     theta[last] = (pu_real)log(noise);
     if (!s->eta) { /* the sum of z'L z over the prior is (n - 1) / tau, with alpha = 2 that of 1 / lambda, by tau */
         double steps = lags > 0 && half[0] > noise ? 2 * (half[0] - noise) : 0.02 * signal;
-        pu_int edges = 0;
-        for (int a = 0; a < 3; a++)
-            edges += f.n - (f.wraps[a] ? 0 : f.n / f.side[a]);
         sums = f.alpha == 1 ? (double)f.n - 1 : f.inverses;
-        theta[0] = (pu_real)log(pu__positive_or(sums / (steps * (double)pu__most(edges, 1)), 1));
+        theta[0] = (pu_real)log(pu__positive_or(sums / (steps * pu__field_edges(&f)), 1));
         return PU_OK;
     }
-    scale = (double)pu__most(f.side[0], pu__most(f.side[1], f.side[2])) / 4;
-    for (int l = 0; l < lags && far == 0; l++) {
-        double rises = (half[l] - noise) / signal, h = ldexp(1, l);
-        if (half[l] < 0)
-            continue;
-        if (rises >= 0.5) /* between this distance and the one before */
-            far = l == 0 ? 0.7 : h / 2 * (1 + (0.5 - before) / pu__max(rises - before, 0.01));
-        before = pu__clamp(rises, 0, 0.5);
-    }
-    if (far == 0)
-        far = scale;
-    smooth = f.alpha - f.axes / 2.0;
-    at = smooth > 1.2 ? 1.68 : smooth > 0.7 ? 1.26 : 0.69;
-    f.kappa = (pu_real)(at / pu__clamp(far, 0.5, pu__max(scale, 1)));
+    f.kappa = (pu_real)(f.alpha - f.axes / 2.0 < 0.4 ? pu__field_rough(&f, signal, half[0] - noise) : pu__field_smooth(&f, lags, half, noise, signal));
     if (pu_lattice_set(&f, f.axes, f.size, f.edge, f.alpha, 1, f.kappa, NULL) || pu_lattice_moments(&f, &sums, NULL, NULL))
         return PU_E_ARGUMENT;
     theta[0] = (pu_real)log(pu__positive_or(sums / signal, 1));

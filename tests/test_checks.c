@@ -1210,6 +1210,11 @@ TEST built_in_models_pass(void)
     CHECK_CALL(model_passes(&m, pu_model_neural(&m, 8, 2, X, 3, 0, &r), 2, 8, 45));
     tc_set_case("neural with features");
     CHECK_CALL(model_passes(&m, pu_model_neural(&m, 8, 2, X, 3, 2, &r), 2, 8, 46));
+    for (int i = 0; i < 4; i++) {
+        const pu_int size[2] = {4, 5};
+        tc_set_case("field %d", i);
+        CHECK_CALL(model_passes(&m, pu_model_field(&m, 2, size, NULL, 1 + i / 2, i % 2, &r), 2, 20, 50));
+    }
     for (pu_int order = 1; order <= 3; order++) {
         tc_set_case("noisy AR %d", (int)order);
         CHECK_CALL(model_passes(&m, pu_model_noisy_ar(&m, 25, order, &r), 3, 25, 47));

@@ -16360,8 +16360,9 @@ PU__FN int pu__has_control(const pu__job *job)
 {
     const pu_op *M = job->plan.M;
     int knows = M && M->sample && M->grad && M->logdet_grad && M->params == job->Gamma->params + 1 &&
-                M->noise == pu__noise(job->Gamma) + job->M;
-    return knows && job->any_grad && job->out->Gamma && !job->network && !job->device && !job->o->delta && !job->o->no_control_variate;
+                pu__noise(job->Gamma) + job->M == M->noise;
+    return knows && job->any_grad && job->out->Gamma && !job->network && !job->device && !job->o->delta &&
+           !job->o->no_control_variate;
 }
 
 /* What a thread needs. */

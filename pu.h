@@ -48,8 +48,8 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>cholmod >>engines >>plan >>load >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
-    >>structural >>around >>optimise >>checkpoint >>fit >>trial
+    >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>cholmod >>engines >>plan >>load >>batch >>sums >>gradient >>predict
+    >>model >>models >>dynamics >>fields >>structural >>around >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -236,6 +236,8 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_regressors puf_model_regressors
 #define pu_model_state_space puf_model_state_space
 #define pu_model_get_ssm puf_model_get_ssm
+#define pu_model_field puf_model_field
+#define pu_model_get_field puf_model_get_field
 #define pu_model_structural puf_model_structural
 #define pu_model_structural_at puf_model_structural_at
 #define pu_model_part puf_model_part
@@ -253,6 +255,15 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_toeplitz_factor puf_toeplitz_factor
 #define pu_op_circulant puf_op_circulant
 #define pu_circulant_factor puf_circulant_factor
+#define pu_lattice puf_lattice
+#define pu_lattice_set puf_lattice_set
+#define pu_lattice_moments puf_lattice_moments
+#define pu_modes puf_modes
+#define pu_modes_bytes puf_modes_bytes
+#define pu_modes_init puf_modes_init
+#define pu_op_lattice puf_op_lattice
+#define pu_op_lattice_plus puf_op_lattice_plus
+#define pu_lattice_plus puf_lattice_plus
 #define pu_fft puf_fft
 #define pu_fft_bytes puf_fft_bytes
 #define pu_fft_init puf_fft_init
@@ -395,6 +406,7 @@ typedef struct pu_op pu_op;
 typedef struct pu_model pu_model;
 typedef struct pu_ar pu_ar;
 typedef struct pu_ssm pu_ssm;
+typedef struct pu_lattice pu_lattice;
 typedef struct pu_side pu_side;
 typedef struct pu_backend pu_backend;
 
@@ -513,7 +525,11 @@ typedef struct {
                                r'M^-1 r > 0 fails in a solve, the column ends as PU_BREAKDOWN. M is a constant: it serves
                                PU_OUTPUT, PU_MONTE_CARLO, values and moments; the network gradient and gradients of
                                pu_solve would need its derivative (PU_E_UNSUPPORTED), so would a device. pu_op_check
-                               takes an operator that has solve but no apply for such an M */
+                               takes an operator that has solve but no apply for such an M.
+                               An M that is Gamma + w Phi'Phi can be a control variate of the gradients in Gamma and tied
+                               psi, too, which leaves of their variance what M and A differ in. It says so by params = Gamma.params
+                               + 1, the last being w; grad, logdet_grad; and sample, which takes noise = that of Gamma + Phi.rows normals, in
+                               this order (pu_op_lattice_plus does) */
     pu_precond preconditioner; /* PCG (else refused), without precond and M: one that is made of A; default
                                PU_PRECOND_DIAGONAL */
     int compare;            /* PCG: solve the mean of the first datum (pu_solve: column 0) once more by CG alone, until its
@@ -556,8 +572,8 @@ typedef struct {
                                   theta: leave that out of the derivative. Only good for comparisons: with few steps the
                                   two parts are large and cancel (docs/design.md). Standard errors leave it out in any
                                   case */
-    int no_control_variate;    /* log det: leave out the free control variate tr(A Sigma) = D (used where diag(A) is
-                                  known) */
+    int no_control_variate;    /* leave out the free control variates: of the log det tr(A Sigma) = D (used where diag(A) is
+                                  known), of the gradient solve.M */
     const pu_backend *backend; /* default pu_backend_cpu() */
 } pu_options;
 
@@ -664,7 +680,7 @@ typedef struct {
 } pu_report;
 
 /* ------------------------------------------------------------------------------------------------
-   >>api
+   >>api   lint: longer than others, since it is read from top to bottom and holds declarations alone
    ------------------------------------------------------------------------------------------------ */
 
 /* ---- models in their own parameters theta ---------------------------------------------------------------- */
@@ -843,6 +859,23 @@ PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_par
    each step has its own matrices: 2 S^2 doubles of memory more, and as many parameters of Gamma. */
 PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const double *times, const pu_part *parts, pu_int count,
                                         pu_report *report);
+
+typedef enum { PU_EDGE_NEUMANN, PU_EDGE_PERIODIC } pu_edge;
+/* A field on a grid of 1, 2 or 3 axes (see pu_lattice), seen with noise and gaps: z ~ N(0, (tau (kappa^2 + L)^alpha)^-1) on the
+   points, y = z + b + N(0, v). A datum is a field of n points, the last axis contiguous; several data share parameters.
+     [log tau | log kappa | b | log v], 4;  intrinsic != 0: kappa = 0, and the level, which has no prior, is in z: [log tau | log v], 2
+   pu_lattice_moments(pu_model_get_field(model), ..) turns tau and kappa into variance and range. Start: from the mean squares of
+   differences between observed points at distances 1, 2, 4, ..
+   Small grids are served exactly (PU_BANDED: n times the shorter side squared, so put that axis last). For large ones the
+   model has a preconditioner, model->M = Gamma + I / v, which is A itself where nothing is missing: PCG then takes few steps as
+   long as gaps are small (docs/results/fields.md), and probes that are held fixed make the objective smooth:
+     fit.optimizer = PU_LBFGS, fit.fixed_probes = 1, fit.gradient.engine = PU_ITERATIVE, .kind = PU_MONTE_CARLO,
+     .samples = 10, .solve.solver = PU_PCG, .solve.tolerance = 1e-4.
+   pu_model_set costs O(n). Statuses as above; sizes: PU_E_SIZE with the axis, PU_E_ARGUMENT, PU_E_OVERFLOW as for pu_lattice_set. */
+PU_DEF pu_status pu_model_field(pu_model *model, int axes, const pu_int *size, const pu_edge *edge, int alpha, int intrinsic,
+                                pu_report *report);
+/* The field as of the last set; NULL unless the model's Gamma is a pu_op_lattice. */
+PU_DEF const pu_lattice *pu_model_get_field(const pu_model *model);
 
 /* ---- fits ------------------------------------------------------------------------------------------ */
 
@@ -1186,6 +1219,7 @@ typedef enum { /* what is known of an operator beyond its functions; `data` then
     PU_FORM_AR,        /* a pu_ar: its precision */
     PU_FORM_STATES,    /* a pu_ssm: its precision */
     PU_FORM_FOURIER,   /* a pu_fourier: Fourier sensing */
+    PU_FORM_LATTICE,   /* a pu_lattice: its precision */
     PU_FORM_CHAIN      /* of structural models alone: private */
 } pu_form;
 
@@ -1522,6 +1556,76 @@ PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_lags *factor);
 PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c, int prior, void *memory, size_t bytes,
                                      pu_int *index);
 PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
+
+/* Matern field on a grid of 1, 2 or 3 axes, spacing 1: z ~ N(0, Gamma^-1) on n = size[0] size[1] .. points, the last axis
+   contiguous,
+     Gamma = tau (kappa^2 + L)^alpha,   (L z)_i = sum over the neighbours j of i of (z_i - z_j).
+   Edges, axis by axis: PU_EDGE_NEUMANN (a point at the edge has one neighbour less) or PU_EDGE_PERIODIC (the first and the
+   last point are neighbours). In d dimensions the covariance is close to a Matern one of smoothness s = alpha - d/2, whose
+   correlation falls to about 0.14 at the distance (8 s)^1/2 / kappa. Eigenvalues of L are sums over the axes of
+   4 sin^2(pi k / (2 size)), periodic 4 sin^2(pi k / size), k = 0 .. size-1, so that log det Gamma is a sum.
+   kappa = 0 is an intrinsic field, the random walk of order alpha: only differences have a prior. Gamma is singular, a
+   constant z costs nothing, log det Gamma is that of the rest (n - 1 eigenvalues), and the data must identify the level:
+   where nothing is observed calls end with PU_E_NOT_DEFINITE. There are then no draws of z and no solve.
+   Parameters: tau, then kappa; of an intrinsic field tau alone. The struct is yours: fill it with pu_lattice_set, O(n), then only
+   read it. A refused call leaves it as it was; *index (may be NULL) = the culprit, else -1:
+     PU_E_NULL                           field, size
+     PU_E_ARGUMENT, -1                   axes (1, 2, 3), alpha (1, 2), edge
+     PU_E_SIZE, the axis                 a size below 1;  PU_E_OVERFLOW: more than 2^32 / 4 points
+     PU_E_NONFINITE, PU_E_NOT_POSITIVE   tau (0); kappa (1) below 0
+     PU_E_ARGUMENT, 0 or 1               so large or so small that entries of Gamma overflow, or kappa^2 is 0 */
+struct pu_lattice {
+    pu_int n;
+    int axes, alpha;
+    pu_int size[3];    /* as given */
+    pu_edge edge[3];
+    pu_real tau, kappa;
+    /* private */
+    pu_int side[3];    /* the same grid as planes of rows of a line: 1 x 1 x n, size[0] x 1 x size[1], or all three */
+    int wraps[3];      /* which of these are periodic */
+    pu_real square;    /* kappa^2 */
+    double logs;       /* sum over the eigenvalues but 0 of log(kappa^2 + lambda), and */
+    double inverses;   /* of 1 / (kappa^2 + lambda) */
+};
+/* edge: one for each axis; NULL: Neumann. */
+PU_DEF pu_status pu_lattice_set(pu_lattice *field, int axes, const pu_int *size, const pu_edge *edge, int alpha, pu_real tau,
+                                pu_real kappa, pu_int *index);
+/* What people call it by: variance = the mean of the diagonal of Gamma^-1, exact for this grid and its edges; range = (8 s)^1/2 /
+   kappa with s = alpha - d/2, at least 1/2. slope = d log variance / d log kappa; the others follow: d log variance / d log tau =
+   -1, d log range / d log kappa = -1. Any of the three may be NULL. Cost O(n). PU_E_UNSUPPORTED: kappa = 0. */
+PU_DEF pu_status pu_lattice_moments(const pu_lattice *field, double *variance, double *range, double *slope);
+
+/* The eigenvectors of L, cosines (Neumann) or waves, for products with functions of it: tables of fast transforms, for any
+   tau and kappa. *field tells sizes and edges alone. Tables lie in `memory` of pu_modes_bytes bytes, any alignment; both must outlive
+   operators made with them. Constant once made, for several threads. Statuses: PU_E_NULL; PU_E_ARGUMENT (a field that
+   was not set); PU_E_OVERFLOW; PU_E_BLOCK (memory too small). PU_USE_FFTW does not concern them. */
+typedef struct {
+    pu_int side[3], work; /* of the grid, see pu_lattice; reals of scratch. side[0] = 0: it was refused */
+    /* private */
+    int wraps[3];
+    pu_fft fft[3];
+    pu_real *turn[3];     /* of each side m: cos and sin of pi k / (2 m), k = 0 .. m/2; periodic: of 0 */
+    double *lambda[3];    /* eigenvalues, in the order of k */
+} pu_modes;
+PU_DEF pu_status pu_modes_bytes(const pu_lattice *field, size_t *bytes);
+PU_DEF pu_status pu_modes_init(pu_modes *modes, const pu_lattice *field, void *memory, size_t bytes);
+
+/* Its n x n precision. *field is borrowed and may be set anew with the same sizes, edges and alpha, and kappa = 0 or not as
+   before. Products and gradients are one sweep, O(n) per column. modes: NULL, or of this grid (borrowed): then there is a
+   solve, O(n log n). A draw of N(0, Gamma) is tau^1/2 (kappa^2 + L) e for alpha = 2; for alpha = 1 it takes normals for points and
+   for differences along each axis. Banded, alpha times the size of all but the slowest axis wide, so that small grids are
+   served exactly by PU_BANDED. Scratch per column: 3 planes (alpha = 2; 3 lines in two dimensions) and two lines; with
+   modes about 64 lines. */
+PU_DEF pu_op pu_op_lattice(const pu_lattice *field, const pu_modes *modes);
+/* Gamma + w I, w >= 0 (above 0 where kappa = 0): what A is like where noise of precision w is everywhere, and so a preconditioner
+   where it is not, and a control variate (options.solve.M). Parameters: those of Gamma, then w. solve is O(n log n), logdet and its
+   gradient O(n). The struct is borrowed, too. */
+typedef struct {
+    const pu_lattice *field;
+    const pu_modes *modes;
+    pu_real w;
+} pu_lattice_plus;
+PU_DEF pu_op pu_op_lattice_plus(const pu_lattice_plus *a);
 
 /* ---- priors on theta ------------------------------------------------------------------------------------- */
 
@@ -3499,6 +3603,91 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
     return (double)pu__sum(with_w);
 }
 
+/* ---- grids ---- */
+
+/* y = c x + sum over the neighbours of (x - neighbour), a line of n points of a grid: `count` neighbours beside each point, those in
+   beside[l], and two in the line. Where a point has no neighbour beside[l] is x itself. The ends are left to the caller. The
+   second loop is the plain one. Inlined with a literal count. */
+PU__INLINE void pu__stencil_some(pu_int n, pu_real c, int count, const pu_real *const *beside, const pu_real *x,
+                                 pu_real *PU__RESTRICT y)
+{
+    const pu_real *by[4];
+    pu_int i = 1;
+    PU__UNROLL
+    for (int l = 0; l < count; l++)
+        by[l] = beside[l];
+    for (; i + PU__WIDTH < n; i += PU__WIDTH) {
+        pu__vector at = pu__vload(x + i);
+        pu__vector sum = (at - pu__vload(x + i - 1)) + (at - pu__vload(x + i + 1));
+        PU__UNROLL
+        for (int l = 0; l < count; l += 2)
+            sum += (at - pu__vload(by[l] + i)) + (at - pu__vload(by[l + 1] + i));
+        pu__vstore(y + i, sum + c * at);
+    }
+    for (; i < n - 1; i++) {
+        pu_real sum = (x[i] - x[i - 1]) + (x[i] - x[i + 1]);
+        PU__UNROLL
+        for (int l = 0; l < count; l += 2)
+            sum += (x[i] - by[l][i]) + (x[i] - by[l + 1][i]);
+        y[i] = sum + c * x[i];
+    }
+}
+
+/* The same with its ends, for 0, 2 or 4 neighbours beside. wraps: the first and the last point are neighbours. */
+PU__FN void pu__stencil(pu_int n, int wraps, pu_real c, int count, const pu_real *const *beside, const pu_real *x,
+                        pu_real *y)
+{
+    pu_int end = n > 1 ? 2 : 1;
+    switch (count) {
+    case 0: pu__stencil_some(n, c, 0, beside, x, y); break;
+    case 2: pu__stencil_some(n, c, 2, beside, x, y); break;
+    default: pu__stencil_some(n, c, 4, beside, x, y); break;
+    }
+    for (pu_int e = 0; e < end; e++) {
+        pu_int i = e ? n - 1 : 0;
+        pu_int before = i > 0 ? i - 1 : wraps ? n - 1 : 0, after = i < n - 1 ? i + 1 : wraps ? 0 : i;
+        pu_real sum = (x[i] - x[before]) + (x[i] - x[after]);
+        for (int l = 0; l < count; l += 2)
+            sum += (x[i] - beside[l][i]) + (x[i] - beside[l + 1][i]);
+        y[i] = sum + c * x[i];
+    }
+}
+
+/* y = by y + w o x, or to += that if add; w may be NULL. Returns the sum of x_i times what was written. y may be `to`. */
+PU__FN double pu__stencil_end(pu_int n, pu_real by, const pu_real *w, const pu_real *x, const pu_real *y, pu_real *to, int add)
+{
+    double sum = 0;
+    for (pu_int first = 0; first < n; first += PU__CHUNK) {
+        pu_int last = pu__min(first + PU__CHUNK, n), i = first;
+        for (; i + PU__WIDTH <= last; i += PU__WIDTH) {
+            pu__vector now = by * pu__vload(y + i);
+            if (w)
+                now += pu__vload(w + i) * pu__vload(x + i);
+            if (add)
+                now += pu__vload(to + i);
+            pu__vstore(to + i, now);
+        }
+        for (; i < last; i++) {
+            pu_real now = by * y[i];
+            if (w)
+                now += w[i] * x[i];
+            pu__set(to + i, now, add);
+        }
+        sum += (double)pu__dot_chunk(last - first, NULL, x + first, to + first);
+    }
+    return sum;
+}
+
+/* to = x - y */
+PU__FN void pu__minus(pu_int n, const pu_real *x, const pu_real *y, pu_real *PU__RESTRICT to)
+{
+    pu_int i = 0;
+    for (; i + PU__WIDTH <= n; i += PU__WIDTH)
+        pu__vstore(to + i, pu__vload(x + i) - pu__vload(y + i));
+    for (; i < n; i++)
+        to[i] = x[i] - y[i];
+}
+
 /* ------------------------------------------------------------------------------------------------
    >>vector   the CPU backend: plain loops over columns
 
@@ -5210,9 +5399,12 @@ PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
     return status;
 }
 
-/* How many states of a prior that is a state space have a diffuse start, so that it is singular. */
+/* In how many directions a prior is flat, so that it is singular: states of a state space with a diffuse start, the level
+   of an intrinsic field. */
 PU__FN pu_int pu__diffuse(const pu_op *op)
 {
+    if (op->form == PU_FORM_LATTICE && op->data)
+        return ((const pu_lattice *)op->data)->kappa == 0;
     return op->form == PU_FORM_STATES && op->data ? ((const pu_ssm *)op->data)->diffuse : 0;
 }
 
@@ -10269,6 +10461,955 @@ PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>lattice   fields on a grid
+
+   Gamma = tau B^alpha, B = kappa^2 + L, L the negative Laplacian of neighbour differences. A grid is planes of rows of a
+   line: 1 x 1 x n in one dimension, size[0] x 1 x size[1] in two. The work is done line by line; a line has a neighbour line in
+   the plane before and behind, and in the row before and behind. Where an edge has none it is the line itself, and the
+   difference is zero. Differences are formed first: so B 1 = kappa^2 exactly, however small kappa is beside 1.
+   ------------------------------------------------------------------------------------------------ */
+
+/* The field that an operator stands for. */
+PU__FN const pu_lattice *pu__field(const pu_op *op) { return (const pu_lattice *)op->data; }
+
+/* The neighbour of index i, 0 <= i < n, a step further (by = 1) or back (-1): i itself where there is none. */
+PU__FN pu_int pu__neighbour(pu_int n, int wraps, pu_int i, int by)
+{
+    pu_int next = i + by;
+    if (next >= 0 && next < n)
+        return next;
+    return wraps ? n - 1 - i : i; /* from one end to the other */
+}
+
+/* The lines beside line (i, j), x the whole grid: two in the planes before
+   and behind, and two more in a grid of three axes. Returns how many. */
+PU__FN int pu__beside(const pu_lattice *f, pu_int i, pu_int j, const pu_real *x, const pu_real **beside)
+{
+    pu_int rows = f->side[1], n = f->side[2];
+    if (f->axes == 1)
+        return 0;
+    for (int l = 0; l < 2; l++) {
+        beside[l] = x + (pu__neighbour(f->side[0], f->wraps[0], i, 2 * l - 1) * rows + j) * n;
+        beside[2 + l] = x + (i * rows + pu__neighbour(rows, f->wraps[1], j, 2 * l - 1)) * n;
+    }
+    return f->axes == 3 ? 4 : 2;
+}
+
+/* ---- products ---- */
+
+/* Line (i, j) of B x. */
+PU__FN void pu__lattice_line(const pu_lattice *f, pu_int i, pu_int j, const pu_real *x, pu_real *y)
+{
+    const pu_real *beside[4];
+    int count = pu__beside(f, i, j, x, beside);
+    pu__stencil(f->side[2], f->wraps[2], f->square, count, beside, x + (i * f->side[1] + j) * f->side[2], y);
+}
+
+/* Plane i of B x. */
+PU__FN void pu__lattice_plane(const pu_lattice *f, pu_int i, const pu_real *x, pu_real *y)
+{
+    for (pu_int j = 0; j < f->side[1]; j++)
+        pu__lattice_line(f, i, j, x, y + j * f->side[2]);
+}
+
+/* Line j of B u in plane i, where u is known in three planes: before, the plane itself, behind. */
+PU__FN void pu__lattice_second(const pu_lattice *f, pu_int j, const pu_real *const *u, pu_real *y)
+{
+    pu_int rows = f->side[1], n = f->side[2];
+    const pu_real *beside[4] = {u[0] + j * n, u[2] + j * n, NULL, NULL};
+    for (int l = 0; l < 2; l++)
+        beside[2 + l] = u[1] + pu__neighbour(rows, f->wraps[1], j, 2 * l - 1) * n;
+    pu__stencil(n, f->wraps[2], f->square, f->axes == 1 ? 0 : f->axes == 2 ? 2 : 4, beside, u[1] + j * n, y);
+}
+
+/* y = tau B x + w o x, or y += if add; w may be NULL. Returns x'y, which has a meaning without add only. line: one of
+   scratch. */
+PU__FN double pu__lattice_once(const pu_lattice *f, const pu_real *w, const pu_real *x, pu_real *y, int add, pu_real *line)
+{
+    pu_int n = f->side[2], lines = f->side[0] * f->side[1];
+    double sum = 0;
+    for (pu_int l = 0; l < lines; l++) {
+        pu__lattice_line(f, l / f->side[1], l % f->side[1], x, line);
+        sum += pu__stencil_end(n, f->tau, w ? w + l * n : NULL, x + l * n, line, y + l * n, add);
+    }
+    return sum;
+}
+
+/* y = tau B (B x) + w o x likewise. u = B x is kept in three planes, which move along: memory sees x, w and y once. A
+   periodic axis needs two planes of u twice. work: three planes, then a line. */
+PU__FN double pu__lattice_twice(const pu_lattice *f, const pu_real *w, const pu_real *x, pu_real *y, int add, pu_real *work)
+{
+    pu_int n = f->side[2], planes = f->side[0], plane = f->side[1] * n;
+    pu_real *line = work + 3 * plane;
+    double sum = 0;
+    pu__lattice_plane(f, 0, x, work);
+    if (f->wraps[0])
+        pu__lattice_plane(f, planes - 1, x, work + 2 * plane); /* before the first */
+    for (pu_int i = 0; i < planes; i++) {
+        pu_int behind = pu__neighbour(planes, f->wraps[0], i, 1);
+        int before = pu__neighbour(planes, f->wraps[0], i, -1) != i;
+        pu_real *at = work + i % 3 * plane, *next = work + (i + 1) % 3 * plane;
+        const pu_real *u[3] = {before ? work + (i + 2) % 3 * plane : at, at, behind != i ? next : at};
+        if (behind != i)
+            pu__lattice_plane(f, behind, x, next);
+        for (pu_int j = 0; j < f->side[1]; j++) {
+            pu_int from = i * plane + j * n;
+            pu__lattice_second(f, j, u, line);
+            sum += pu__stencil_end(n, f->tau, w ? w + from : NULL, x + from, line, y + from, add);
+        }
+    }
+    return sum;
+}
+
+/* Y = (Gamma + diag(w)) X, or Y += if add; s_j = x_j'y_j. w (n) and s (k) may be NULL. work: op->work. */
+PU__FN pu_status pu__lattice_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
+                                        pu_real *s, pu_real *work)
+{
+    const pu_lattice *f = pu__field(op);
+    for (pu_int j = 0; j < k; j++) {
+        const pu_real *x = pu__col(X, j);
+        pu_real *y = pu__col(Y, j);
+        double sum = f->alpha == 1 ? pu__lattice_once(f, w, x, y, add, work) : pu__lattice_twice(f, w, x, y, add, work);
+        if (s)
+            s[j] = (pu_real)sum;
+    }
+    return PU_OK;
+}
+
+/* pu_op.apply and apply_t: Y = Gamma X, or Y += if add. */
+PU__FN pu_status pu__lattice_apply(PU__APPLY_ARGS)
+{
+    return pu__lattice_apply_plus(op, NULL, k, X, Y, add, NULL, work);
+}
+
+/* ---- draws ---- */
+
+/* y += by D'e for the differences along a side of m entries that are `step` apart, (D z)_i = z_i - z_{i-1}: entry i has e_i - e_{i+1}.
+   Without a wrap there is no difference before the first. */
+PU__FN void pu__lattice_differences(pu_int m, int wraps, pu_int step, pu_real by, const pu_real *e, pu_real *y)
+{
+    pu_int all = (m - 1) * step;
+    pu__axpy(all, by, e + step, y + step);
+    pu__axpy(all, -by, e + step, y);
+    if (wraps) {
+        pu__axpy(step, by, e, y);
+        pu__axpy(step, -by, e, y + all);
+    }
+}
+
+/* pu_op.sample, with E in the argument X: tau^1/2 B E for alpha = 2. For alpha = 1 B = kappa^2 + sum D'D, so that
+   tau^1/2 [kappa, D_0', D_1', D_2'] does it: n normals each, for the sides that have a second point. */
+PU__FN pu_status pu__lattice_sample(PU__SOLVE_ARGS)
+{
+    const pu_lattice *f = pu__field(op);
+    pu_real root = pu__sqrt(f->tau);
+    pu_int n = f->side[2], lines = f->side[0] * f->side[1];
+    for (pu_int c = 0; c < k; c++) {
+        const pu_real *e = pu__col(X, c);
+        pu_real *y = pu__col(Y, c);
+        if (f->alpha == 2) {
+            for (pu_int l = 0; l < lines; l++) {
+                pu__lattice_line(f, l / f->side[1], l % f->side[1], e, work);
+                for (pu_int i = 0; i < n; i++)
+                    y[l * n + i] = root * work[i];
+            }
+            continue;
+        }
+        for (pu_int i = 0; i < f->n; i++)
+            y[i] = root * f->kappa * e[i];
+        for (int a = 0; a < 3; a++) {
+            pu_int step = a == 0 ? f->side[1] * n : a == 1 ? n : 1, whole = f->side[a] * step;
+            if (f->side[a] == 1)
+                continue;
+            e += f->n;
+            for (pu_int at = 0; at < f->n; at += whole)
+                pu__lattice_differences(f->side[a], f->wraps[a], step, root, e + at, y + at);
+        }
+    }
+    return PU_OK;
+}
+
+/* How many normals that takes. */
+PU__FN pu_int pu__lattice_noise(const pu_lattice *f)
+{
+    return f->alpha == 2 ? f->n : f->n * (1 + (f->side[0] > 1) + (f->side[1] > 1) + (f->side[2] > 1));
+}
+
+/* ---- gradients ---- */
+
+/* p'B q as kappa^2 p'q + the sum over all differences (D p)'(D q), line (i, j) with those to the lines before it. Multiplied
+   out with (B q) it would cancel where p is far from zero. scratch: two lines. */
+PU__FN double pu__lattice_form(const pu_lattice *f, pu_int i, pu_int j, const pu_real *p, const pu_real *q, pu_real *scratch)
+{
+    pu_int n = f->side[2], at = (i * f->side[1] + j) * n;
+    const pu_real *x[2] = {p + at, q + at}, *beside[4];
+    double sum = (double)f->square * pu__dot(n, NULL, x[0], x[1]);
+    int count = pu__beside(f, i, j, p, beside);
+    for (int l = 0; l <= count; l += 2) { /* the neighbours before: beside[0], beside[2]; last those in the line */
+        for (int c = 0; c < (p == q ? 1 : 2); c++) {
+            pu_real *to = scratch + c * n;
+            if (l == count) {
+                to[0] = x[c][0] - x[c][f->wraps[2] ? n - 1 : 0];
+                pu__minus(n - 1, x[c] + 1, x[c], to + 1);
+            } else
+                pu__minus(n, x[c], (c ? q : p) + (beside[l] - p), to);
+        }
+        sum += pu__dot(n, NULL, scratch, p == q ? scratch : scratch + n);
+    }
+    return sum;
+}
+
+/* pu_op.grad: of p'Gamma q it is p'B^alpha q in tau, and 2 alpha kappa tau p'B^(alpha-1) q in kappa. (B p)'(B q) line by line. */
+PU__FN pu_status pu__lattice_grad(PU__GRAD_ARGS)
+{
+    const pu_lattice *f = pu__field(op);
+    pu_int n = f->side[2], lines = f->side[0] * f->side[1];
+    double in_tau = 0, in_kappa = 0;
+    for (pu_int c = 0; c < k; c++) {
+        const pu_real *p = pu__col(P, c), *q = pu__col(Q, c);
+        double first = 0, second = 0; /* p'B q, p'B^2 q */
+        if (weight[c] == 0)
+            continue;
+        for (pu_int l = 0; l < lines; l++) {
+            pu_int i = l / f->side[1], j = l % f->side[1];
+            first += pu__lattice_form(f, i, j, p, q, work);
+            if (f->alpha == 1)
+                continue;
+            pu__lattice_line(f, i, j, p, work);
+            if (p != q)
+                pu__lattice_line(f, i, j, q, work + n);
+            second += pu__dot(n, NULL, work, p == q ? work : work + n);
+        }
+        in_tau += (double)weight[c] * (f->alpha == 1 ? first : second);
+        if (op->params > 1)
+            in_kappa += (double)weight[c] * (f->alpha == 1 ? pu__dot(f->n, NULL, p, q) : 2 * first);
+    }
+    grad[0] += (pu_real)in_tau;
+    if (op->params > 1)
+        grad[1] += (pu_real)(2 * (double)f->kappa * (double)f->tau * in_kappa);
+    return PU_OK;
+}
+
+/* x'Gamma x as a sum of squares, in double; *size as for pu__ssm_square. */
+PU__FN double pu__lattice_square(const pu_op *op, const pu_real *x, double *size)
+{
+    const pu_lattice *f = pu__field(op);
+    pu_int n = f->side[2], lines = f->side[0] * f->side[1];
+    double square = (double)f->square, sum = 0, sizes = 0;
+    for (pu_int l = 0; l < lines; l++) {
+        const pu_real *line = x + l * n, *beside[6];
+        int count = pu__beside(f, l / f->side[1], l % f->side[1], x, beside);
+        for (pu_int i = 0; i < n; i++) {
+            double at = (double)line[i], u = square * at, terms = fabs(u), edges = square * at * at, edge_terms = edges;
+            for (int s = 0; s < count + 2; s++) {
+                pu_int other = s < count ? i : pu__neighbour(n, f->wraps[2], i, s == count ? -1 : 1);
+                double next = (double)(s < count ? beside[s] : line)[other], step = at - next;
+                u += step;
+                terms += fabs(at) + fabs(next);
+                if (s % 2 == 0) { /* a neighbour before: every difference once */
+                    edges += step * step;
+                    edge_terms += (fabs(at) + fabs(next)) * (fabs(step) + (double)PU__EPS * (fabs(at) + fabs(next)));
+                }
+            }
+            sum += f->alpha == 1 ? edges : u * u;
+            sizes += f->alpha == 1 ? edge_terms : terms * (fabs(u) + (double)PU__EPS * terms);
+        }
+    }
+    *size += (double)f->tau * sizes;
+    return (double)f->tau * sum;
+}
+
+/* ---- entries: diagonal and bands ---- */
+
+/* Row i of B: its columns, the diagonal first, at most 7; a neighbour that is two (a periodic side of 2) stands twice. value[0] is
+   the diagonal, all others are -1. Returns how many. */
+PU__FN int pu__lattice_row(const pu_lattice *f, pu_int i, pu_int *column, double *value)
+{
+    pu_int step = 1, left = i;
+    int count = 1;
+    for (int a = 2; a >= 0; a--) {
+        pu_int m = f->side[a], at = left % m;
+        for (int by = -1; by <= 1; by += 2) {
+            pu_int next = pu__neighbour(m, f->wraps[a], at, by);
+            if (next != at)
+                column[count++] = i + (next - at) * step;
+        }
+        left /= m;
+        step *= m;
+    }
+    column[0] = i;
+    *value = (double)f->square + (count - 1);
+    return count;
+}
+
+/* pu_op.diag: of B its diagonal, of B^2 the sum of the squares of a row. */
+PU__FN pu_status pu__lattice_diag(PU__DIAG_ARGS)
+{
+    const pu_lattice *f = pu__field(op);
+    for (pu_int i = 0; i < f->n; i++) {
+        pu_int column[7];
+        double entry, sum;
+        int count = pu__lattice_row(f, i, column, &entry);
+        sum = f->alpha == 1 ? entry : entry * entry;
+        for (int s = 1; s < count && f->alpha == 2; s++)
+            for (int t = 1; t < count; t++)
+                sum += column[s] == column[t];
+        y[i] += (pu_real)((double)f->tau * sum);
+    }
+    return PU_OK;
+}
+
+/* What pu__lattice_entries does with the entries of B and B^alpha: adds them to a band, or takes their products with one. */
+typedef struct {
+    double *to;         /* += tau B^alpha; NULL: */
+    const double *with; /* the sums over all entries, both triangles, of B^alpha and of alpha B^(alpha-1) times this band */
+    double power, lower;
+} pu__lattice_band;
+
+/* Runs through the lower triangle of B^alpha, row by row, in a band of this width. */
+PU__FN void pu__lattice_entries(const pu_lattice *f, pu_int width, pu__lattice_band *b)
+{
+    for (pu_int i = 0; i < f->n; i++) {
+        pu_int column[7], far[7];
+        double entry, second;
+        int count = pu__lattice_row(f, i, column, &entry), others;
+        pu_int at = i * (width + 1);
+        for (int s = 0; s < count; s++) {
+            double bs = s ? -1 : entry;
+            pu_int j = column[s];
+            if (b->with && f->alpha == 2 && j <= i)
+                b->lower += (j < i ? 4 : 2) * bs * b->with[at + i - j];
+            others = f->alpha == 2 ? pu__lattice_row(f, j, far, &second) : 1;
+            for (int t = 0; t < others; t++) {
+                double value = f->alpha == 1 ? bs : bs * (t ? -1 : second);
+                pu_int end = f->alpha == 1 ? j : far[t];
+                if (end <= i && b->to)
+                    b->to[at + i - end] += (double)f->tau * value;
+                else if (end <= i)
+                    b->power += (end < i ? 2 : 1) * value * b->with[at + i - end];
+            }
+        }
+        if (b->with && f->alpha == 1)
+            b->lower += b->with[at];
+    }
+}
+
+/* pu_op.band_add */
+PU__FN pu_status pu__lattice_band_add(const pu_op *op, pu_int width, double *B)
+{
+    pu__lattice_band b = {B, NULL, 0, 0};
+    pu__lattice_entries(pu__field(op), width, &b);
+    return PU_OK;
+}
+
+/* pu_op.band_grad: tr(B^alpha S) in tau, 2 kappa tau alpha tr(B^(alpha-1) S) in kappa. */
+PU__FN pu_status pu__lattice_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+{
+    const pu_lattice *f = pu__field(op);
+    pu__lattice_band b = {NULL, S, 0, 0};
+    pu__lattice_entries(f, width, &b);
+    grad[0] += (pu_real)(weight * b.power);
+    if (op->params > 1)
+        grad[1] += (pu_real)(weight * 2 * (double)f->kappa * (double)f->tau * b.lower);
+    return PU_OK;
+}
+
+/* The largest distance between neighbours in memory. */
+PU__FN pu_int pu__lattice_reach(const pu_lattice *f)
+{
+    pu_int step = 1, reach = 0;
+    for (int a = 2; a >= 0; a--) {
+        if (f->side[a] > 1)
+            reach = pu__most(reach, f->wraps[a] ? (f->side[a] - 1) * step : step);
+        step *= f->side[a];
+    }
+    return reach;
+}
+
+/* ---- eigenvalues ---- */
+
+/* Eigenvalue k of the differences along a side of m points: 2 - 2 cos(pi k / m), periodic 2 - 2 cos(2 pi k / m), without
+   cancellation. */
+PU__FN double pu__lattice_lambda(pu_int m, int wraps, pu_int k)
+{
+    double s = sin(3.14159265358979323846 * (double)k / (double)m / (wraps ? 1 : 2));
+    return 4 * s * s;
+}
+
+/* Sums over the eigenvalues b of B (but for the 0 of an intrinsic field without w) and of tau b^alpha + w. */
+typedef struct {
+    double logs;     /* log b */
+    double inverses; /* 1 / b */
+    double traces;   /* b^-alpha, */
+    double slopes;   /* b^-(alpha+1) */
+    /* with c = tau b^alpha + w, and w only: */
+    double plus;                          /* log c */
+    double by_tau, by_kappa, by_w;        /* its derivatives: b^alpha / c, b^(alpha-1) / c, 1 / c */
+} pu__lattice_sums;
+
+/* A piece of the line's eigenvalues at a time, since there is no memory for them. w NULL: of the first four sums alone. */
+PU__FN void pu__lattice_spectrum(const pu_lattice *f, const pu_real *w, pu__lattice_sums *sums)
+{
+    enum { PIECE = 128 };
+    double line[PIECE], tau = (double)f->tau;
+    pu__logs logs = {0, 1}, plus = {0, 1};
+    memset(sums, 0, sizeof *sums);
+    for (pu_int first = 0; first < f->side[2]; first += PIECE) {
+        pu_int count = pu__min(PIECE, f->side[2] - first);
+        for (pu_int l = 0; l < count; l++)
+            line[l] = pu__lattice_lambda(f->side[2], f->wraps[2], first + l);
+        for (pu_int i = 0; i < f->side[0] * f->side[1]; i++) {
+            pu_int plane = i / f->side[1], row = i % f->side[1];
+            double beside = pu__lattice_lambda(f->side[0], f->wraps[0], plane) + pu__lattice_lambda(f->side[1], f->wraps[1], row);
+            for (pu_int l = 0; l < count; l++) {
+                double b = (double)f->square + (beside + line[l]), inverse = b > 0 ? 1 / b : 0;
+                double power = f->alpha == 1 ? inverse : inverse * inverse;
+                if (b > 0)
+                    pu__logs_add(&logs, b);
+                sums->inverses += inverse;
+                sums->traces += power;
+                sums->slopes += power * inverse;
+                if (!w)
+                    continue;
+                power = f->alpha == 1 ? b : b * b;
+                inverse = 1 / (tau * power + (double)*w);
+                pu__logs_add(&plus, tau * power + (double)*w);
+                sums->by_tau += power * inverse;
+                sums->by_kappa += (f->alpha == 1 ? 1 : b) * inverse;
+                sums->by_w += inverse;
+            }
+        }
+    }
+    sums->logs = logs.sum + log(logs.product);
+    sums->plus = plus.sum + log(plus.product);
+}
+
+/* How many eigenvalues are not 0. */
+PU__FN double pu__lattice_rank(const pu_lattice *f) { return (double)f->n - (f->kappa == 0); }
+
+/* pu_op.logdet: of what is proper. */
+PU__FN pu_status pu__lattice_logdet(PU__LOGDET_ARGS)
+{
+    const pu_lattice *f = pu__field(op);
+    *value = pu__lattice_rank(f) * log((double)f->tau) + f->alpha * f->logs;
+    return PU_OK;
+}
+
+/* pu_op.logdet_grad */
+PU__FN pu_status pu__lattice_logdet_grad(PU__LOGDET_GRAD_ARGS)
+{
+    const pu_lattice *f = pu__field(op);
+    double by = (double)weight;
+    grad[0] += (pu_real)(by * pu__lattice_rank(f) / (double)f->tau);
+    if (op->params > 1)
+        grad[1] += (pu_real)(by * 2 * f->alpha * (double)f->kappa * f->inverses);
+    return PU_OK;
+}
+
+/* ---- eigenvectors ----
+   Along a Neumann side they are cosines: the transform of m real numbers x is, after Makhoul (1980), a Fourier transform V of
+   x_0, x_2, x_4, .., x_5, x_3, x_1, turned:  C_k = Re e^(-pi i k / (2 m)) V_k. As V_{m-k} is the conjugate of V_k = v + i w,
+     C_k = c v + s w,   C_{m-k} = s v - c w,   c, s = cos, sin of pi k / (2 m),
+   a reflection, which is its own inverse. Along a periodic side C_k = v, C_{m-k} = -w will do, as k and m - k have the same eigenvalue:
+   c = 1, s = 0, and no change of order. C_0 and C_{m/2} = V. None of this is normalised but for the factor 1 / n of all
+   transforms there and back. Two real lines go through one complex transform, as its real and its imaginary part. */
+
+/* Row i of a strip after the change of order comes from this one. */
+PU__FN pu_int pu__modes_from(pu_int m, int wraps, pu_int i)
+{
+    if (wraps)
+        return i;
+    return 2 * i < m ? 2 * i : 2 * (m - 1 - i) + 1;
+}
+
+/* to = x with its rows in the order of the transform or, back, to = x in the order of the grid; some lanes of both parts. */
+PU__FN void pu__modes_order(pu_int m, int wraps, int back, pu_int lanes, pu__re_im x, pu__re_im to)
+{
+    for (pu_int i = 0; i < m; i++) {
+        pu_int from = pu__modes_from(m, wraps, i);
+        pu_int source = (back ? i : from) * x.step, target = (back ? from : i) * to.step;
+        pu__copy(to.re + target, x.re + source, lanes);
+        pu__copy(to.im + target, x.im + source, lanes);
+    }
+}
+
+/* Two real transforms V and V' from the complex one of x + i x', and turned; or, back, the complex one from the two. Rows k and
+   m - k at a time, in place. turn: cos and sin. */
+PU__FN void pu__modes_turn(pu_int m, const pu_real *turn, int back, pu_int lanes, pu__re_im z)
+{
+    for (pu_int k = 1; 2 * k < m; k++) {
+        pu_real c = turn[k], s = turn[m / 2 + 1 + k];
+        pu_real *PU__RESTRICT r = z.re + k * z.step, *PU__RESTRICT i = z.im + k * z.step;
+        pu_real *PU__RESTRICT r2 = z.re + (m - k) * z.step, *PU__RESTRICT i2 = z.im + (m - k) * z.step;
+        if (!back)
+            for (pu_int q = 0; q < lanes; q++) {
+                pu_real v = (r[q] + r2[q]) / 2, w = (i[q] - i2[q]) / 2;   /* the first's V_k */
+                pu_real v2 = (i[q] + i2[q]) / 2, w2 = (r2[q] - r[q]) / 2; /* and the second's */
+                r[q] = c * v + s * w;
+                r2[q] = s * v - c * w;
+                i[q] = c * v2 + s * w2;
+                i2[q] = s * v2 - c * w2;
+            }
+        else
+            for (pu_int q = 0; q < lanes; q++) {
+                pu_real v = c * r[q] + s * r2[q], w = s * r[q] - c * r2[q];
+                pu_real v2 = c * i[q] + s * i2[q], w2 = s * i[q] - c * i2[q];
+                r[q] = v - w2;
+                i[q] = w + v2;
+                r2[q] = v + w2;
+                i2[q] = v2 - w;
+            }
+    }
+}
+
+/* A strip of lanes along side a: to its coefficients, or back; x and to may be the same. t: room for the strip, then the
+   transform's own. */
+PU__FN void pu__modes_strip(const pu_modes *f, int a, int back, pu_int lanes, pu__re_im x, pu__re_im to, pu_real *work)
+{
+    pu_int m = f->side[a];
+    pu__re_im t = pu__parts(work, work + m * lanes, lanes), way = back ? pu__exchanged(t) : t;
+    pu_real *rest = work + 2 * m * lanes;
+    pu__modes_order(m, back || f->wraps[a], 0, lanes, x, t);
+    if (back)
+        pu__modes_turn(m, f->turn[a], 1, lanes, t);
+    pu__fft_lanes(&f->fft[a], lanes, way, way, rest);
+    if (!back)
+        pu__modes_turn(m, f->turn[a], 0, lanes, t);
+    pu__modes_order(m, !back || f->wraps[a], back, lanes, t, to);
+}
+
+/* All strips along side a of a block of m x width numbers, width of them neighbours; two times PU__FFT_LANES of these at a time,
+   half of them as imaginary parts. An odd one has a partner of its own: itself. */
+PU__FN void pu__modes_side(const pu_modes *f, int a, int back, pu_int width, pu_real *y, pu_real *work)
+{
+    for (pu_int at = 0; at < width; at += 2 * PU__FFT_LANES) {
+        pu_int count = pu__min(2 * PU__FFT_LANES, width - at), lanes = (count + 1) / 2;
+        pu__re_im x = pu__parts(y + at, y + at + count - lanes, width); /* the middle one is in both where count is odd */
+        pu__modes_strip(f, a, back, lanes, x, x, work);
+    }
+}
+
+/* What a mode is multiplied by: 1 / (tau b^alpha + w), and the 1 / n of the transforms. */
+typedef struct {
+    const pu_lattice *field;
+    double w;
+} pu__modes_by;
+
+/* Lines from `first` on, at most twice PU__FFT_LANES: to coefficients, those multiplied, and back. They are transposed, so
+   that neighbours are of different lines. */
+PU__FN void pu__modes_lines(const pu_modes *f, pu__modes_by by, pu_int first, pu_real *y, pu_real *work)
+{
+    pu_int n = f->side[2], lines = f->side[0] * f->side[1], count = pu__min(2 * PU__FFT_LANES, lines - first);
+    pu_int lanes = (count + 1) / 2, other = first + count - lanes;
+    pu__re_im t = pu__parts(work, work + n * lanes, lanes);
+    double beside[2][PU__FFT_LANES], tau = (double)by.field->tau, square = (double)by.field->square, size = (double)by.field->n;
+    pu_real *rest = work + 2 * n * lanes, *part[2] = {t.re, t.im};
+    int once = by.field->alpha == 1;
+    pu__fourier_transpose(lanes, n, 1, y + first * n, t.re);
+    pu__fourier_transpose(lanes, n, 1, y + other * n, t.im);
+    pu__modes_strip(f, 2, 0, lanes, t, t, rest);
+    for (int c = 0; c < 2; c++)
+        for (pu_int q = 0; q < lanes; q++) {
+            pu_int line = (c ? other : first) + q;
+            beside[c][q] = square + (f->lambda[0][line / f->side[1]] + f->lambda[1][line % f->side[1]]);
+        }
+    for (int c = 0; c < 2; c++)
+        for (pu_int k = 0; k < n; k++)
+            for (pu_int q = 0; q < lanes; q++) {
+                double b = beside[c][q] + f->lambda[2][k];
+                part[c][k * lanes + q] *= (pu_real)(1 / (size * (tau * (once ? b : b * b) + by.w)));
+            }
+    pu__modes_strip(f, 2, 1, lanes, t, t, rest);
+    pu__fourier_transpose(n, lanes, 1, t.re, y + first * n);
+    pu__fourier_transpose(n, lanes, 1, t.im, y + other * n);
+}
+
+/* y = (Gamma + w)^-1 y: forward along planes and rows, both ways along the lines, back along rows and planes. */
+PU__FN void pu__modes_solve(const pu_modes *f, pu__modes_by by, pu_real *y, pu_real *work)
+{
+    pu_int plane = f->side[1] * f->side[2], lines = f->side[0] * f->side[1];
+    if (f->side[0] > 1)
+        pu__modes_side(f, 0, 0, plane, y, work);
+    for (pu_int i = 0; i < f->side[0] && f->side[1] > 1; i++)
+        pu__modes_side(f, 1, 0, f->side[2], y + i * plane, work);
+    for (pu_int first = 0; first < lines; first += 2 * PU__FFT_LANES)
+        pu__modes_lines(f, by, first, y, work);
+    for (pu_int i = 0; i < f->side[0] && f->side[1] > 1; i++)
+        pu__modes_side(f, 1, 1, f->side[2], y + i * plane, work);
+    if (f->side[0] > 1)
+        pu__modes_side(f, 0, 1, plane, y, work);
+}
+
+/* pu_op.solve: Y = Gamma^-1 X. */
+PU__FN pu_status pu__lattice_solve(PU__SOLVE_ARGS)
+{
+    pu__modes_by by = {pu__field(op), 0};
+    for (pu_int j = 0; j < k; j++) {
+        pu__copy(pu__col(Y, j), pu__col(X, j), op->rows);
+        pu__modes_solve((const pu_modes *)op->aux, by, pu__col(Y, j), work);
+    }
+    return PU_OK;
+}
+
+/* Tables and, with arena->base set, what is in them. */
+PU__FN void pu__modes_make(void *modes, pu__arena *arena)
+{
+    pu_modes *f = (pu_modes *)modes;
+    f->work = 0;
+    for (int a = 0; a < 3 && !arena->overflow; a++) {
+        pu_int m = f->side[a], half = m / 2 + 1;
+        f->fft[a].n = m;
+        pu__fft_make(&f->fft[a], arena);
+        if (arena->overflow)
+            return;
+        f->turn[a] = pu__reals(arena, 2 * half, 1);
+        f->lambda[a] = pu__doubles(arena, m, 1);
+        f->work = pu__most(f->work, (4 * m + f->fft[a].work) * PU__FFT_LANES);
+        for (pu_int k = 0; k < half && arena->base; k++) {
+            pu__fft_root(f->wraps[a] ? 0 : k, 4 * m, f->turn[a] + k, f->turn[a] + half + k);
+            f->turn[a][half + k] *= -1;
+        }
+        for (pu_int k = 0; k < m && arena->base; k++)
+            f->lambda[a][k] = pu__lattice_lambda(m, f->wraps[a], k);
+    }
+}
+
+/* The grid of a field into *modes. */
+PU__FN pu_status pu__modes_begin(pu_modes *modes, const pu_lattice *field)
+{
+    memset(modes, 0, sizeof *modes);
+    if (field->n < 1)
+        return PU_E_ARGUMENT;
+    memcpy(modes->side, field->side, sizeof modes->side);
+    memcpy(modes->wraps, field->wraps, sizeof modes->wraps);
+    return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_modes_bytes(const pu_lattice *field, size_t *bytes)
+{
+    pu_modes modes;
+    pu_status status;
+    if (!field || !bytes)
+        return PU_E_NULL;
+    status = pu__modes_begin(&modes, field);
+    return status ? status : pu__fft_build(pu__modes_make, &modes, NULL, 0, bytes);
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_modes_init(pu_modes *modes, const pu_lattice *field, void *memory, size_t bytes)
+{
+    pu_status status;
+    if (!modes || !field || !memory)
+        return PU_E_NULL;
+    status = pu__modes_begin(modes, field);
+    if (!status)
+        status = pu__fft_build(pu__modes_make, modes, memory, bytes, NULL);
+    if (status)
+        memset(modes, 0, sizeof *modes);
+    return status;
+}
+
+/* ---- making and checking ---- */
+
+/* Sizes and edges into *f, all zero. *index: the axis at fault. */
+PU__FN pu_status pu__lattice_shape(pu_lattice *f, int axes, const pu_int *size, const pu_edge *edge, int alpha, pu_int *index)
+{
+    if (axes < 1 || axes > 3 || alpha < 1 || alpha > 2)
+        return PU_E_ARGUMENT;
+    f->axes = axes;
+    f->alpha = alpha;
+    f->n = 1;
+    for (int a = 0; a < 3; a++) {
+        f->size[a] = 1;
+        f->side[a] = 1;
+    }
+    for (int a = 0; a < axes; a++) {
+        int to = a == axes - 1 ? 2 : a; /* the last axis is the line */
+        *index = a;
+        if (size[a] < 1)
+            return PU_E_SIZE;
+        if ((uint64_t)size[a] > UINT32_MAX / 4 / (uint64_t)f->n || size[a] > PTRDIFF_MAX / 256 / f->n)
+            return PU_E_OVERFLOW; /* a draw takes up to 4 n normals, which are counted in 32 bits */
+        *index = -1;
+        if (edge && edge[a] != PU_EDGE_NEUMANN && edge[a] != PU_EDGE_PERIODIC)
+            return PU_E_ARGUMENT;
+        f->n *= size[a];
+        f->size[a] = f->side[to] = size[a];
+        f->edge[a] = edge ? edge[a] : PU_EDGE_NEUMANN;
+        f->wraps[to] = f->edge[a] == PU_EDGE_PERIODIC;
+    }
+    return PU_OK;
+}
+
+/* tau and kappa, and that no entry of Gamma, or its derivative, overflows. *index: which is at fault. */
+PU__FN pu_status pu__lattice_values(pu_lattice *f, pu_real tau, pu_real kappa, pu_int *index)
+{
+    pu_real most;
+    *index = pu__finite(tau) && tau > 0;
+    if (!pu__finite(tau) || !pu__finite(kappa))
+        return PU_E_NONFINITE;
+    if (!(tau > 0) || !(kappa >= 0))
+        return PU_E_NOT_POSITIVE;
+    f->tau = tau;
+    f->kappa = kappa;
+    f->square = kappa * kappa;
+    most = f->square + 12; /* above the eigenvalues of B */
+    if (!pu__finite(most * most) || (kappa > 0 && !(f->square > 0)))
+        return PU_E_ARGUMENT;
+    *index = 0;
+    if (!pu__finite(tau * most * most) || (kappa > 0 && !(tau * (f->alpha == 1 ? f->square : f->square * f->square) > 0)))
+        return PU_E_ARGUMENT;
+    *index = -1;
+    return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_lattice_set(pu_lattice *field, int axes, const pu_int *size, const pu_edge *edge, int alpha, pu_real tau,
+                                pu_real kappa, pu_int *index)
+{
+    pu_int unused, *at = index ? index : &unused;
+    pu_lattice now;
+    pu__lattice_sums sums;
+    pu_status status;
+    *at = -1;
+    if (!field || !size)
+        return PU_E_NULL;
+    memset(&now, 0, sizeof now);
+    status = pu__lattice_shape(&now, axes, size, edge, alpha, at);
+    if (!status)
+        status = pu__lattice_values(&now, tau, kappa, at);
+    if (status)
+        return status;
+    pu__lattice_spectrum(&now, NULL, &sums);
+    now.logs = sums.logs;
+    now.inverses = sums.inverses;
+    *field = now;
+    return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_lattice_moments(const pu_lattice *field, double *variance, double *range, double *slope)
+{
+    pu__lattice_sums sums;
+    double smooth;
+    if (!field)
+        return PU_E_NULL;
+    if (field->n < 1)
+        return PU_E_ARGUMENT;
+    if (field->kappa == 0)
+        return PU_E_UNSUPPORTED;
+    smooth = pu__max(field->alpha - field->axes / 2.0, 0.5);
+    if (range)
+        *range = sqrt(8 * smooth) / (double)field->kappa;
+    if (!variance && !slope)
+        return PU_OK;
+    pu__lattice_spectrum(field, NULL, &sums);
+    if (variance)
+        *variance = sums.traces / ((double)field->tau * (double)field->n);
+    if (slope) /* b = kappa^2 + lambda: d b^-alpha / d log kappa = -2 alpha kappa^2 b^-(alpha+1) */
+        *slope = -2 * field->alpha * (double)field->square * sums.slopes / sums.traces;
+    return PU_OK;
+}
+
+/* pu_op.check: numbers that pu_lattice_set accepts and has worked on, of the sizes that the operator and its modes were made
+   for. */
+PU__FN pu_status pu__lattice_check(const pu_op *op, pu_int *index)
+{
+    const pu_lattice *f = pu__field(op);
+    const pu_modes *modes = (const pu_modes *)op->aux;
+    pu_lattice now = *f;
+    pu_status status;
+    *index = -1;
+    if (f->n != op->rows || (op->params > 0 && op->params != (f->kappa == 0 ? 1 : 2)) || pu__lattice_noise(f) != op->noise)
+        return PU_E_SIZE; /* another field since */
+    if (modes && (memcmp(modes->side, f->side, sizeof f->side) || memcmp(modes->wraps, f->wraps, sizeof f->wraps)))
+        return PU_E_SIZE;
+    status = pu__lattice_values(&now, f->tau, f->kappa, index);
+    if (status)
+        return status;
+    *index = 1;
+    if (now.square != f->square)
+        return PU_E_ARGUMENT; /* kappa was changed by hand */
+    *index = -1;
+    return PU_OK;
+}
+
+/* The precision's functions but for those with parameters, for a field that was set. */
+PU__FN pu_op pu__op_field(const pu_lattice *f, const pu_modes *modes)
+{
+    pu_op op = pu__op_zero(f ? f->n : 0, f ? f->n : 0, 0, f);
+    if (op.rows < 1 || (modes && modes->side[0] < 1))
+        return pu__op_zero(0, 0, 0, NULL);
+    op.aux = modes;
+    op.noise = pu__lattice_noise(f);
+    op.work = (f->alpha == 2 ? 3 * f->side[1] + 2 : 2) * f->side[2];
+    if (modes)
+        op.work = pu__most(op.work, modes->work);
+    op.flops = (double)f->n * (f->alpha * (2 * f->axes + 1) + 1);
+    op.check = pu__lattice_check;
+    return op;
+}
+
+/* See the declaration. */
+PU_DEF pu_op pu_op_lattice(const pu_lattice *field, const pu_modes *modes)
+{
+    pu_op op = pu__op_field(field, modes);
+    if (op.rows < 1)
+        return op;
+    op.form = PU_FORM_LATTICE;
+    op.params = field->kappa == 0 ? 1 : 2;
+    op.apply = op.apply_t = pu__lattice_apply;
+    op.grad = pu__lattice_grad;
+    op.diag = pu__lattice_diag;
+    op.sample = pu__lattice_sample;
+    op.solve = modes && field->kappa > 0 ? pu__lattice_solve : NULL;
+    op.logdet = pu__lattice_logdet;
+    op.logdet_grad = pu__lattice_logdet_grad;
+    op.band = pu__min(field->alpha * pu__lattice_reach(field), field->n - 1);
+    op.band_add = pu__lattice_band_add;
+    op.band_grad = pu__lattice_band_grad;
+    return op;
+}
+
+/* The operator of the form that op states; modes are taken from a built-in one alone. */
+PU__FN pu_op pu__op_lattice_of(const pu_op *op)
+{
+    const pu_lattice *field = (const pu_lattice *)op->data;
+    pu_op builtin = pu_op_lattice(field, NULL);
+    return op->apply == builtin.apply ? pu_op_lattice(field, (const pu_modes *)op->aux) : builtin;
+}
+
+/* ---- Gamma + w I ---- */
+
+/* What such an operator stands for. */
+PU__FN const pu_lattice_plus *pu__plus(const pu_op *op) { return (const pu_lattice_plus *)op->data; }
+
+/* Gamma. */
+PU__FN pu_op pu__plus_gamma(const pu_op *op) { return pu_op_lattice(pu__plus(op)->field, pu__plus(op)->modes); }
+
+/* pu_op.apply and apply_t. */
+PU__FN pu_status pu__plus_apply(PU__APPLY_ARGS)
+{
+    pu_op Gamma = pu__plus_gamma(op);
+    for (pu_int j = 0; j < k; j++) {
+        (void)pu__lattice_apply(&Gamma, 1, pu__from(X, j), pu__from(Y, j), add, work);
+        pu__axpy(op->rows, pu__plus(op)->w, pu__col(X, j), pu__col(Y, j));
+    }
+    return PU_OK;
+}
+
+/* pu_op.diag */
+PU__FN pu_status pu__plus_diag(PU__DIAG_ARGS)
+{
+    pu_op Gamma = pu__plus_gamma(op);
+    for (pu_int i = 0; i < op->rows; i++)
+        y[i] += pu__plus(op)->w;
+    return pu__lattice_diag(&Gamma, y, work);
+}
+
+/* pu_op.solve: (Gamma + w I)^-1 X. */
+PU__FN pu_status pu__plus_solve(PU__SOLVE_ARGS)
+{
+    const pu_lattice_plus *p = pu__plus(op);
+    pu__modes_by by = {p->field, (double)p->w};
+    for (pu_int j = 0; j < k; j++) {
+        pu__copy(pu__col(Y, j), pu__col(X, j), op->rows);
+        pu__modes_solve(p->modes, by, pu__col(Y, j), work);
+    }
+    return PU_OK;
+}
+
+/* pu_op.logdet */
+PU__FN pu_status pu__plus_logdet(PU__LOGDET_ARGS)
+{
+    pu__lattice_sums sums;
+    pu__lattice_spectrum(pu__plus(op)->field, &pu__plus(op)->w, &sums);
+    *value = sums.plus;
+    return PU_OK;
+}
+
+/* pu_op.logdet_grad */
+PU__FN pu_status pu__plus_logdet_grad(PU__LOGDET_GRAD_ARGS)
+{
+    const pu_lattice *f = pu__plus(op)->field;
+    pu__lattice_sums sums;
+    double by = (double)weight;
+    pu__lattice_spectrum(f, &pu__plus(op)->w, &sums);
+    grad[0] += (pu_real)(by * sums.by_tau);
+    if (op->params > 2)
+        grad[1] += (pu_real)(by * 2 * f->alpha * (double)f->kappa * (double)f->tau * sums.by_kappa);
+    grad[op->params - 1] += (pu_real)(by * sums.by_w);
+    return PU_OK;
+}
+
+/* pu_op.grad: Gamma's, and p'q in w. */
+PU__FN pu_status pu__plus_grad(PU__GRAD_ARGS)
+{
+    pu_op Gamma = pu__plus_gamma(op);
+    double sum = 0;
+    for (pu_int j = 0; j < k; j++)
+        if (weight[j] != 0)
+            sum += (double)weight[j] * pu__dot(op->rows, NULL, pu__col(P, j), pu__col(Q, j));
+    grad[op->params - 1] += (pu_real)sum;
+    return pu__lattice_grad(&Gamma, k, P, Q, weight, grad, work);
+}
+
+/* pu_op.sample: normals of Gamma, then n more for w. */
+PU__FN pu_status pu__plus_sample(PU__SOLVE_ARGS)
+{
+    pu_op Gamma = pu__plus_gamma(op);
+    pu_real root = pu__sqrt(pu__plus(op)->w);
+    for (pu_int j = 0; j < k; j++) {
+        (void)pu__lattice_sample(&Gamma, 1, pu__from(X, j), pu__from(Y, j), work);
+        pu__axpy(op->rows, root, pu__col(X, j) + Gamma.noise, pu__col(Y, j));
+    }
+    return PU_OK;
+}
+
+/* pu_op.check: that of Gamma, and w. */
+PU__FN pu_status pu__plus_check(const pu_op *op, pu_int *index)
+{
+    pu_op Gamma = pu__plus_gamma(op);
+    pu_real w = pu__plus(op)->w;
+    pu_status status = Gamma.rows == op->rows && Gamma.params + 1 == op->params ? pu__lattice_check(&Gamma, index) : PU_E_SIZE;
+    if (status)
+        return status;
+    *index = Gamma.params;
+    if (!pu__finite(w))
+        return PU_E_NONFINITE;
+    if (!(w > 0) && !(w == 0 && pu__plus(op)->field->kappa > 0))
+        return PU_E_NOT_POSITIVE;
+    *index = -1;
+    return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_op pu_op_lattice_plus(const pu_lattice_plus *a)
+{
+    pu_op op = pu__op_zero(0, 0, 0, a), Gamma;
+    if (!a || !a->field || !a->modes)
+        return op;
+    Gamma = pu_op_lattice(a->field, a->modes);
+    op.rows = op.cols = Gamma.rows;
+    if (op.rows < 1)
+        return op;
+    op.params = Gamma.params + 1;
+    op.noise = Gamma.noise + Gamma.rows;
+    op.work = Gamma.work;
+    op.flops = Gamma.flops;
+    op.apply = op.apply_t = pu__plus_apply;
+    op.diag = pu__plus_diag;
+    op.grad = pu__plus_grad;
+    op.sample = pu__plus_sample;
+    op.solve = pu__plus_solve;
+    op.logdet = pu__plus_logdet;
+    op.logdet_grad = pu__plus_logdet_grad;
+    op.check = pu__plus_check;
+    return op;
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>check   observations, and the checks of what a caller hands in
 
    Refusals come in this order: pointers and sizes, before anything is read; numbers; then what only a product can
@@ -10658,6 +11799,7 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
     case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);
     case PU_FORM_FOURIER: return pu_op_fourier((const pu_fourier *)op->data);
+    case PU_FORM_LATTICE: return pu__op_lattice_of(op);
     case PU_FORM_CHAIN: return pu__op_chain((const pu__chain *)op->data);
     case PU_FORM_GENERAL: break;
     }
@@ -12803,6 +13945,7 @@ PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const p
                                                    a time while it is near
      formed    any, a plain matrix                 A itself was made a matrix        the same, after Phi X
      band      autoregression, a diagonal          Gamma + diag(shift), one sweep    one sweep with the product
+     lattice   field on a grid, a diagonal         the same                          terms of Gamma, psi
      spectrum  a diagonal, Fourier                 through the transform, one sweep  with the product
      gram      any, a map with a gram product      Gamma X, then Phi'W Phi X         of psi from the gram product
      sparse    a diagonal or sparse, likewise      A itself was made a sparse matrix the same, after Phi X
@@ -12851,6 +13994,8 @@ typedef struct pu__posterior pu__posterior;
 typedef struct {
     pu_status (*product)(PU__PRODUCT_ARGS);
     pu_status (*fused)(PU__TERMS_ARGS); /* product and gradient; NULL: one after the other */
+    int shift;                          /* the product is of Gamma + diag(shift) */
+    int dots;                           /* it can deliver x'A x on the way */
 } pu__product_kind;
 
 enum { PU__LEFT_NOTHING, PU__LEFT_ROWS, PU__LEFT_GRAM }; /* what a product leaves: Phi X in t0; Phi'W Phi X in gram */
@@ -13048,6 +14193,14 @@ PU__FN pu_status pu__band_product(PU__PRODUCT_ARGS)
     const pu_side *Gamma = p->Gamma;
     p->left = PU__LEFT_NOTHING;
     return pu__note_failure(p, Gamma->apply_plus(&Gamma->op, p->now.shift, k, X, Y, add, dots), "Gamma.apply");
+}
+
+/* lattice: the same of a field on a grid */
+PU__FN pu_status pu__lattice_product(PU__PRODUCT_ARGS)
+{
+    pu__posterior *p = (pu__posterior *)self;
+    p->left = PU__LEFT_NOTHING;
+    return pu__lattice_apply_plus(&p->Gamma->op, p->now.shift, k, X, Y, add, dots, p->work);
 }
 
 /* gram: Gamma X + (Phi'W Phi) X; the latter is kept where psi's gradient is made of it. */
@@ -13286,13 +14439,14 @@ PU__FN pu_status pu__posterior_square(pu__posterior *p, pu_int k, pu_block X, co
     return (p->system.scales ? p->kind->fused : pu__posterior_terms)(p, &pairs, last, grad);
 }
 
-static const pu__product_kind pu__kind_general = {pu__general_product, NULL};
-static const pu__product_kind pu__kind_matrix = {pu__matrix_product, NULL};
-static const pu__product_kind pu__kind_formed = {pu__formed_product, NULL};
-static const pu__product_kind pu__kind_band = {pu__band_product, pu__band_fused};
-static const pu__product_kind pu__kind_spectrum = {pu__spectrum_product, pu__spectrum_fused};
-static const pu__product_kind pu__kind_gram = {pu__gram_product, NULL};
-static const pu__product_kind pu__kind_sparse = {pu__sparse_product, NULL};
+static const pu__product_kind pu__kind_general = {pu__general_product, NULL, 0, 0};
+static const pu__product_kind pu__kind_matrix = {pu__matrix_product, NULL, 0, 0};
+static const pu__product_kind pu__kind_formed = {pu__formed_product, NULL, 0, 0};
+static const pu__product_kind pu__kind_band = {pu__band_product, pu__band_fused, 1, 1};
+static const pu__product_kind pu__kind_lattice = {pu__lattice_product, NULL, 1, 1};
+static const pu__product_kind pu__kind_spectrum = {pu__spectrum_product, pu__spectrum_fused, 0, 1};
+static const pu__product_kind pu__kind_gram = {pu__gram_product, NULL, 0, 0};
+static const pu__product_kind pu__kind_sparse = {pu__sparse_product, NULL, 0, 0};
 
 /* Can Phi work on a part of its rows? */
 PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows; }
@@ -13303,6 +14457,8 @@ PU__FN const pu__product_kind *pu__kind_of(const pu_lgm *model, const pu_side *G
     int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && pu__diagonal_full(model->Gamma);
     if (model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus)
         return &pu__kind_band;
+    if (host && model->Phi->form == PU_FORM_DIAGONAL && model->Gamma->form == PU_FORM_LATTICE)
+        return &pu__kind_lattice;
     if (host && diagonal && model->Phi->form == PU_FORM_FOURIER)
         return &pu__kind_spectrum;
     if (Phi->gram && !pu__can_restrict(&Phi->op))
@@ -13320,7 +14476,7 @@ PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__poster
     pu_real **arrays[] = {&r->w, &r->w_root, &r->mask, &r->e};
     for (size_t i = 0; i < 4; i++) /* data of one pattern differ in e alone */
         *arrays[i] = (pu_real *)pu__take_from(arena, there, p->M, i < 3 ? p->wide : pu__most(p->wide, p->group), sizeof(pu_real));
-    if (p->usual == &pu__kind_band)
+    if (p->usual->shift)
         r->shift = (pu_real *)pu__take_from(arena, there, p->D, p->wide, sizeof(pu_real));
     r->id = (uint32_t *)pu__take_from(arena, there, p->wide, 1, sizeof(uint32_t));
     if (pu__is_far(p->B))
@@ -13374,9 +14530,8 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
 PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__product_kind *kind)
 {
     const pu__slots *s = &p->slots;
-    int sums = kind->fused != NULL; /* those that sum up on the way */
-    int scales = sums && !pu__is_far(p->B) && s->tied && !s->want_Phi;
-    pu__system system = {p, p->D, sums, scales, kind->product, pu__posterior_pairs};
+    int scales = kind->fused && !pu__is_far(p->B) && s->tied && !s->want_Phi;
+    pu__system system = {p, p->D, kind->dots, scales, kind->product, pu__posterior_pairs};
     if (kind == &pu__kind_band)
         system.scales = scales && s->want_Gamma && s->want_psi;
     p->system = system;
@@ -13471,6 +14626,26 @@ PU__FN void pu__add_row(pu_int S, double *R, double *g)
     }
 }
 
+/* Do the observations that were read last identify the level of an intrinsic field? 1'A 1 = sum w (Phi 1)^2 must exceed the
+   rounding of entries of Gamma, since the last pivot of A is about that. v: D reals. */
+PU__FN pu_status pu__level_identified(pu__posterior *p, pu_real *v, pu_int n, pu_report *report)
+{
+    const pu_lattice *f = (const pu_lattice *)p->model->Gamma->data;
+    double known = 0, entry = f->alpha == 1 ? 2 * f->axes : (2 * f->axes + 1) * 2 * f->axes;
+    for (pu_int i = 0; i < p->observed && !(known > (double)PU__EPS * (double)f->tau * entry); i++) {
+        pu_int first = 0, count = pu__any_row(p, p->list[i], &first, v);
+        double sum = 0;
+        if (count < 0)
+            return pu__operator_failed(report, p->model->Phi->row ? "Phi.row" : "Phi.apply_t", n);
+        for (pu_int j = 0; j < count; j++)
+            sum += (double)v[j];
+        known += sum * sum * (double)p->model->psi[p->list[i]];
+    }
+    return known > (double)PU__EPS * (double)f->tau * entry
+               ? PU_OK
+               : pu__fail(report, PU_E_NOT_DEFINITE, "A (intrinsic field: the data do not identify its level)", n, -1);
+}
+
 /* Do the observations that were read last identify every diffuse state of Gamma? A x = 0 means Phi x = 0 in the observed
    rows and Gamma x = 0, that is x_t = A^t x_0 with x_0 zero but in diffuse states. So the rows W^1/2 Phi A^t, of these states,
    must have full rank: they are added one by one, in the order of time, to a triangle R. R_jj^2 is what the data know of state
@@ -13534,6 +14709,14 @@ PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_repor
     return state == S ? PU_OK
                       : pu__fail(report, PU_E_NOT_DEFINITE,
                                  "A (diffuse start: the data do not identify the state of this index)", n, state);
+}
+
+/* The one or the other. */
+PU__FN pu_status pu__flat_identified(pu__posterior *p, pu_real *v, pu_int n, pu_report *report)
+{
+    if (p->model->Gamma->form == PU_FORM_LATTICE)
+        return pu__level_identified(p, v, n, report);
+    return pu__identified(p, v, n, report);
 }
 
 /* Does datum n have the observed rows of the one that is loaded? */
@@ -13652,15 +14835,17 @@ PU__FN pu_status pu__prior_square(pu__posterior *p, const pu_real *d, pu_real *q
 {
     const pu_op *Gamma = p->model->Gamma;
     *size = 0;
-    if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR) {
+    if (Gamma->form == PU_FORM_LATTICE)
+        *square = pu__lattice_square(Gamma, d, size);
+    else if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR)
         *square = (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d, size, p->work_host);
-        return PU_OK;
-    }
-    if (pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0))
+    else if (pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0))
         return PU_E_OPERATOR;
-    for (pu_int i = 0; i < p->D; i++)
-        *size += fabs((double)d[i] * (double)q[i]);
-    *square = pu__dot(p->D, NULL, d, q);
+    else {
+        for (pu_int i = 0; i < p->D; i++)
+            *size += fabs((double)d[i] * (double)q[i]);
+        *square = pu__dot(p->D, NULL, d, q);
+    }
     return PU_OK;
 }
 
@@ -15825,7 +17010,7 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
     if (G->form == PU_FORM_CHAIN)
         return engine < PU_ENGINE_AUTO && engine != PU_KALMAN ? pu__no_precision : NULL;
     if (pu__diffuse(G) && (engine == PU_DUAL || engine == PU_KALMAN))
-        return "Gamma (a diffuse start has no covariance: dense, banded or iterative)";
+        return "Gamma (a diffuse start or an intrinsic field has no covariance: dense, banded or iterative)";
     if (engine == PU_DUAL && !G->solve)
         return "Gamma.solve (or take another engine)";
 #ifndef PU_USE_CHOLMOD
@@ -15919,6 +17104,7 @@ typedef struct {
     pu__posterior post;
     pu__run run;
     pu__direct direct;
+    pu_real *control; /* M.params: gradients of a control variate; NULL: there is none */
     pu_block eps;     /* standard normals */
     pu_engine engine; /* of the datum at hand */
     pu_real *bbar;    /* D for each datum */
@@ -16471,6 +17657,16 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
    late. */
 PU__FN pu_int pu__ring_at(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
 
+/* Does the preconditioner know the parameters of the model, so that it is a control variate for gradients? */
+PU__FN int pu__has_control(const pu__job *job)
+{
+    const pu_op *M = job->plan.M;
+    int knows = M && M->sample && M->grad && M->logdet_grad && M->params == job->Gamma->params + 1 &&
+                pu__noise(job->Gamma) + job->M == M->noise;
+    return knows && job->any_grad && job->out->Gamma && !job->network && !job->device && !job->o->delta &&
+           !job->o->no_control_variate;
+}
+
 /* What a thread needs; the first of them has what all share. */
 PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job, int first)
 {
@@ -16512,7 +17708,9 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     w->M.rows = w->M.cols = w->M.work = D;
     if (job->plan.made)
         w->run.M = &w->M;
-    w->eps = pu__far_cols(arena, pu__most(pu__noise(job->Gamma), job->M), kmax);
+    if (pu__has_control(job))
+        w->control = pu__reals(arena, job->plan.M->params, 1);
+    w->eps = pu__far_cols(arena, pu__has_control(job) ? job->plan.M->noise : pu__most(pu__noise(job->Gamma), job->M), kmax);
     w->bbar = pu__far_reals(arena, D, pu__most(batch, job->group));
     w->diag = pu__reals(arena, D, 1);
     w->weight = pu__reals(arena, kmax, 1);
@@ -16750,7 +17948,7 @@ PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns, pu_int lea
    them. */
 PU__FN pu_int pu__columns_least(const pu__job *job)
 {
-    if (pu__kind_of(job->model, job->side, job->side + 1, 1) == &pu__kind_band)
+    if (pu__kind_of(job->model, job->side, job->side + 1, 1)->shift)
         return 1;
     return job->Phi->form == PU_FORM_FOURIER ? 2 : 4;
 }
@@ -17245,7 +18443,7 @@ PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int fi
     p->failed = NULL;
     *p->now.id = pu__datum_id(job->data, n);
     w->engine = pu__engine_for(job, pu__posterior_load(p, job->data, n, &c), times);
-    if (pu__diffuse(job->Gamma) && pu__identified(p, w->diag, n, report))
+    if (pu__diffuse(job->Gamma) && pu__flat_identified(p, w->diag, n, report))
         return report->status;
     w->kept = w->kept && !pu__diffuse(job->Gamma); /* whose scratch w->diag was */
     if (first == 0) {
@@ -17303,7 +18501,7 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
         pu_int *list = p->staged.rows + g * p->n_rows;
         pu_int at = n + g;
         pu_int observed = pu__posterior_read(p, job->data, at, g, p->n_rows, job->c + at);
-        if (pu__diffuse(job->Gamma) && pu__identified(p, w->diag, at, report))
+        if (pu__diffuse(job->Gamma) && pu__flat_identified(p, w->diag, at, report))
             return report->status;
         p->staged.id[g] = pu__datum_id(job->data, at);
         job->observed[at] = observed;
@@ -17495,6 +18693,51 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_real *l
             return pu__note_failure(&w->post, PU_E_OPERATOR, "Gamma.band_grad");
     }
     return PU_OK;
+}
+
+/* The preconditioner as a control variate, see options.solve.M. zeta = M^-1 M^1/2 [eps1; eps2] ~ N(0, M^-1), with the normals of the
+   probe sigma, is near sigma in all directions where M is near A. So
+     1/2 sigma'dA sigma - 1/2 zeta'dM zeta + 1/2 tr(M^-1 dM)
+   has the mean of the first term and the variance of the difference; the trace is what logdet_grad knows. Of w's parameter goes to psi
+   what the observed rows are of all. `first`: the number of the block's first column. */
+PU__FN pu_status pu__control(const pu__job *job, pu__worker *w, pu_int first, pu_real *lane)
+{
+    pu__posterior *p = &w->post;
+    pu__run *g = &w->run;
+    const pu_options *o = job->o;
+    const pu_backend *B = job->B;
+    const pu_op *M = g->M;
+    pu_int own = job->Gamma->params, skip = first == 0, k = g->k - skip, noise = pu__noise(job->Gamma), end;
+    uint32_t sample = (uint32_t)(first + skip - 1);
+    double share = p->slots.want_psi && p->slots.tied ? (double)p->observed / (double)p->M : 0;
+    pu_block rest = {w->eps.at + noise, w->eps.ld}, delta = pu__from(g->q, skip), zeta = pu__from(g->z, skip);
+    pu_status status = PU_OK;
+    if (k > 0) {
+        B->normals(B->user, noise, NULL, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_PRIOR);
+        B->normals(B->user, p->M, NULL, k, rest, o->seed, p->now.id, sample, o->step, PU__STREAM_NOISE);
+        if (M->sample(M, k, w->eps, delta, g->M_work))
+            return pu__note_failure(p, PU_E_OPERATOR, "options.solve.M.sample");
+        if (M->solve(M, k, delta, zeta, g->M_work))
+            return pu__note_failure(p, PU_E_OPERATOR, "options.solve.M.solve");
+    }
+    /* the trace with the mean, which comes once; then the probes, group by group */
+    for (pu_int j = skip ? -1 : 0; j < k && !status; j = end) {
+        pu_real *to = lane + (j < 0 ? 0 : pu__group_at(p, j + skip));
+        end = j < 0 ? 0 : pu__group_end(p, j + skip, g->k) - skip;
+        pu__zeros(w->control, M->params);
+        if (j < 0)
+            status = M->logdet_grad(M, PU_R(0.5), w->control, g->M_work);
+        else {
+            for (pu_int i = j; i < end; i++)
+                w->weight[i + skip] *= PU_R(-0.5);
+            status = M->grad(M, end - j, pu__from(zeta, j), pu__from(zeta, j), w->weight + j + skip, w->control, g->M_work);
+            for (pu_int i = j; i < end; i++)
+                w->weight[i + skip] *= -2;
+        }
+        pu__axpy(own, 1, w->control, to);
+        to[p->slots.psi] += (pu_real)share * w->control[own];
+    }
+    return pu__note_failure(p, status ? PU_E_OPERATOR : PU_OK, "options.solve.M.grad");
 }
 
 /* ---- what rounding leaves ---- */
@@ -17692,6 +18935,8 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__worker *w, pu_int fi
     p->centred = NULL;
     if (!status && iterative && job->o->rao_blackwell && p->slots.want_Gamma)
         status = pu__rao_blackwell(job, w, lane);
+    if (!status && iterative && w->control)
+        status = pu__control(job, w, first, lane);
     p->column = -1;
     return status;
 }
@@ -19727,7 +20972,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     if (!Gamma->sample)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
     if (pu__diffuse(Gamma))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma (a diffuse start has no draws)");
+        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma (a diffuse start or an intrinsic field has no draws)");
     if (pu__check_numbers(&w.r.model, NULL, n, report))
         return report->status;
     w.n = n;
@@ -21871,6 +23116,309 @@ PU_DEF pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int 
                                           pu_report *report)
 {
     return pu__state_space_make(model, steps, outputs < 1 ? -1 : outputs, states, start, report);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>fields   a field on a grid, seen with noise and gaps
+   ------------------------------------------------------------------------------------------------ */
+
+/* Data of the model. theta = [log tau | log kappa | b | log v], intrinsic [log tau | log v], v the variance of the noise. */
+typedef struct {
+    pu_lattice field;     /* as of the last set */
+    pu_modes modes;
+    pu_lattice_plus near; /* Gamma + I / v, which is A where all is observed: */
+    pu_op M;              /* the model's preconditioner */
+    pu_real *psi, *eta;   /* n: 1 / v, b; eta NULL: intrinsic */
+    char name[120];       /* with sizes, for checkpoints */
+} pu__field_data;
+
+/* A model while it is being made. */
+typedef struct {
+    pu_model made;
+    pu__field_data data;
+    pu__call call;
+    size_t bytes; /* of the modes' tables */
+    void *tables;
+} pu__field_draft;
+
+/* The data of a model of a field. */
+PU__FN pu__field_data *pu__field_of(const pu_model *model) { return (pu__field_data *)model->data; }
+
+/* model.set */
+PU__FN pu_status pu__field_set(PU__SET_ARGS)
+{
+    pu__field_data *s = pu__field_of(model);
+    pu_lattice *f = &s->field;
+    int flat = s->eta == NULL;
+    pu_int last = model->params - 1;
+    pu_real tau, kappa = 0, v;
+    pu_status status;
+    if (!pu__exp(theta[0], &tau))
+        return pu__refuse_entry(index, 0);
+    if (!flat && !pu__exp(theta[1], &kappa))
+        return pu__refuse_entry(index, 1);
+    if (!pu__exp(theta[last], &v))
+        return pu__refuse_entry(index, last);
+    status = pu_lattice_set(f, f->axes, f->size, f->edge, f->alpha, tau, kappa, index);
+    if (status)
+        return status;
+    pu__fill(s->psi, 1 / v, f->n);
+    if (!flat)
+        pu__fill(s->eta, theta[2], f->n);
+    s->near.w = 1 / v;
+    return PU_OK;
+}
+
+/* model.grad: d/d log tau = tau d/dtau, likewise kappa; b is the sum of eta's; d/d log v = -psi d/dpsi. */
+PU__FN pu_status pu__field_grad(PU__MODEL_GRAD_ARGS)
+{
+    const pu__field_data *s = pu__field_of(model);
+    const pu_lattice *f = &s->field;
+    grad[0] = g->Gamma[0] * f->tau;
+    if (s->eta) {
+        double sum = 0;
+        for (pu_int i = 0; i < f->n; i++)
+            sum += (double)g->eta[i];
+        grad[1] = g->Gamma[1] * f->kappa;
+        grad[2] = (pu_real)sum;
+    }
+    grad[model->params - 1] = (pu_real)-pu__dot(f->n, NULL, s->psi, g->psi);
+    return PU_OK;
+}
+
+/* model.describe */
+PU__FN void pu__field_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    static const char *const names[4] = {"tau", "kappa", "mean", "var.noise"};
+    pu_int which = model->params == 2 && i == 1 ? 3 : i;
+    pu__describe(param, names[which], -1, -1, which == 2 ? PU_SCALE_FREE : PU_SCALE_LOG);
+    param->linear = which == 2;
+}
+
+/* Entry i of datum n: is it observed? Then *y is it. */
+PU__FN int pu__entry(const pu_data *data, pu_int n, pu_int i, pu_real *y)
+{
+    pu_int at = pu__datum(data, n), place = at * pu__data_stride(data) + i;
+    if (data->kind == PU_DATA_LISTS) {
+        pu_int low = data->start[at], end = data->start[at + 1];
+        for (place = end; low < place;) { /* the first that is not below i */
+            pu_int middle = low + (place - low) / 2;
+            if (data->index[middle] < i)
+                low = middle + 1;
+            else
+                place = middle;
+        }
+        if (place == end || data->index[place] != i)
+            return 0;
+    }
+    if (data->kind == PU_DATA_MASKED && !data->mask[place])
+        return 0;
+    *y = data->y[place];
+    return *y == *y;
+}
+
+enum { PU__FIELD_LAGS = 30 }; /* distances 1, 2, 4, .. */
+
+/* What a start is made of: the mean and the variance of what is observed, and half the mean square of differences at distances
+   1, 2, 4, .. along the axes, up to half of the longest; -1 where there are none. Returns how many distances. */
+PU__FN int pu__field_variogram(const pu_lattice *f, const pu_data *data, double *mean, double *variance, double *half)
+{
+    double sum = 0, square = 0, count = 0, pairs[PU__FIELD_LAGS] = {0};
+    pu_int most = pu__most(f->side[0], pu__most(f->side[1], f->side[2])), row = 0;
+    pu_real y = 0, other = 0;
+    int lags = 0;
+    while (lags < PU__FIELD_LAGS && ((pu_int)1 << lags) <= pu__most(most / 2, 1))
+        half[lags++] = 0;
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            pu_int left = row, step = 1;
+            count += 1;
+            sum += ((double)y - sum) / count; /* the mean so far: no sum overflows */
+            for (int a = 2; a >= 0; a--) {
+                pu_int place = left % f->side[a];
+                for (int l = 0; l < lags && place + ((pu_int)1 << l) < f->side[a]; l++)
+                    if (pu__entry(data, n, row + step * ((pu_int)1 << l), &other)) {
+                        double d = (double)other - (double)y;
+                        half[l] += d * d / 2;
+                        pairs[l] += 1;
+                    }
+                left /= f->side[a];
+                step *= f->side[a];
+            }
+        }
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++)
+            square += ((double)y - sum) * ((double)y - sum) / count;
+    for (int l = 0; l < lags; l++)
+        half[l] = pairs[l] > 0 ? half[l] / pairs[l] : -1;
+    *mean = sum;
+    *variance = pu__positive_or(square, 1);
+    return lags;
+}
+
+/* kappa of a field that is smooth: from where its correlation, one minus what its differences have, falls below 1/2. A Matern correlation
+   of smoothness 1/2, 1, 3/2 does so at kappa h = 0.69, 1.26, 1.68. */
+PU__FN double pu__field_smooth(const pu_lattice *f, int lags, const double *half, double noise, double signal)
+{
+    double most = (double)pu__most(f->side[0], pu__most(f->side[1], f->side[2])) / 4, far = 0, before = 0;
+    double smooth = f->alpha - f->axes / 2.0, at = smooth > 1.2 ? 1.68 : smooth > 0.7 ? 1.26 : 0.69;
+    for (int l = 0; l < lags && far == 0; l++) {
+        double rises = (half[l] - noise) / signal;
+        if (half[l] < 0)
+            continue;
+        if (rises >= 0.5) /* between this distance and the one before */
+            far = l == 0 ? 0.7 : ldexp(0.5, l) * (1 + (0.5 - before) / pu__max(rises - before, 0.01));
+        before = pu__clamp(rises, 0, 0.5);
+    }
+    return at / pu__clamp(far > 0 ? far : most, 0.5, pu__max(most, 1));
+}
+
+/* How many pairs of neighbours there are. */
+PU__FN double pu__field_edges(const pu_lattice *f)
+{
+    double edges = 0;
+    for (int a = 0; a < 3; a++)
+        edges += (double)(f->n - (f->wraps[a] ? 0 : f->n / f->side[a]));
+    return pu__max(edges, 1);
+}
+
+/* kappa of a rough field, alpha = 1 in two or three dimensions, whose correlation falls at once: from its variance over half the
+   mean square of differences between neighbours. With b = kappa^2 + lambda they are sum 1/b / n and sum lambda/b / (2 edges), whose
+   ratio falls with kappa. */
+PU__FN double pu__field_rough(const pu_lattice *f, double signal, double half)
+{
+    double low = log(0.5 / (double)(f->side[0] + f->side[1] + f->side[2])), high = log(3.0), n = (double)f->n;
+    double want = signal / pu__max(half, 0.02 * signal);
+    for (int i = 0; i < 24; i++) {
+        pu_lattice now = *f;
+        double middle = (low + high) / 2, sum, square;
+        if (pu_lattice_set(&now, f->axes, f->size, f->edge, f->alpha, 1, (pu_real)exp(middle), NULL))
+            break;
+        sum = now.inverses;
+        square = (double)now.square;
+        if (sum / n / pu__max((n - square * sum) / (2 * pu__field_edges(f)), PU__SMALL) > want)
+            low = middle;
+        else
+            high = middle;
+    }
+    return exp((low + high) / 2);
+}
+
+/* model.start. The noise is what the differences have at distance 0, continued from distances 1 and 2: like h^2 where alpha = 2; for
+   alpha = 1 by what the field's own differences are with kappa = 0: h in one dimension, log h in two, 1/h in three. tau: from the
+   variance that is left. */
+PU__FN pu_status pu__field_start(PU__START_ARGS)
+{
+    static const double rough[3] = {1, 2.27, 3.85};
+    const pu__field_data *s = pu__field_of(model);
+    pu_lattice f = s->field;
+    double half[PU__FIELD_LAGS], mean, variance, noise, signal, sums;
+    int lags = pu__field_variogram(&f, data, &mean, &variance, half);
+    pu_int last = model->params - 1;
+    noise = variance / 10;
+    if (lags > 1 && half[0] >= 0 && half[1] >= 0)
+        noise = half[0] - (f.alpha == 2 ? 1.0 / 3 : rough[f.axes - 1]) * (half[1] - half[0]);
+    else if (lags > 0 && half[0] >= 0)
+        noise = half[0] / 2;
+    noise = pu__clamp(noise, 0.01 * variance, 0.9 * variance);
+    signal = variance - noise;
+    theta[last] = (pu_real)log(noise);
+    if (!s->eta) { /* the sum of z'L z over the prior is (n - 1) / tau, with alpha = 2 that of 1 / lambda, by tau */
+        double steps = lags > 0 && half[0] > noise ? 2 * (half[0] - noise) : 0.02 * signal;
+        sums = f.alpha == 1 ? (double)f.n - 1 : f.inverses;
+        theta[0] = (pu_real)log(pu__positive_or(sums / (steps * pu__field_edges(&f)), 1));
+        return PU_OK;
+    }
+    f.kappa = (pu_real)(f.alpha - f.axes / 2.0 < 0.4 ? pu__field_rough(&f, signal, half[0] - noise) : pu__field_smooth(&f, lags, half, noise, signal));
+    if (pu_lattice_set(&f, f.axes, f.size, f.edge, f.alpha, 1, f.kappa, NULL) || pu_lattice_moments(&f, &sums, NULL, NULL))
+        return PU_E_ARGUMENT;
+    theta[0] = (pu_real)log(pu__positive_or(sums / signal, 1));
+    theta[1] = (pu_real)log((double)f.kappa);
+    theta[2] = (pu_real)mean;
+    return PU_OK;
+}
+
+/* Memory of a model. */
+PU__FN void pu__field_layout(void *self, pu__arena *arena)
+{
+    pu__field_draft *d = (pu__field_draft *)self;
+    pu_int n = d->data.field.n;
+    d->made.data = pu__take(arena, 1, 1, sizeof d->data);
+    d->data.psi = pu__reals(arena, n, 1);
+    d->data.eta = pu__reals(arena, n, d->data.field.kappa > 0);
+    d->tables = pu__take(arena, (pu_int)d->bytes, 1, 1);
+}
+
+/* What checkpoints tell fields apart by. */
+PU__FN void pu__field_name(pu__field_data *s)
+{
+    const pu_lattice *f = &s->field;
+    pu__text t = {s->name, 0, sizeof s->name};
+    pu__put(&t, s->eta ? "field" : "intrinsic field");
+    pu__put_number(&t, " of order ", f->alpha);
+    for (int a = 0; a < f->axes; a++) {
+        pu__put_number(&t, a ? " x " : ", ", f->size[a]);
+        pu__put(&t, f->edge[a] == PU_EDGE_PERIODIC ? " periodic" : "");
+    }
+}
+
+/* See the declaration. tau = 1 and kappa = 1 (or 0) until it is set. */
+PU_DEF pu_status pu_model_field(pu_model *model, int axes, const pu_int *size, const pu_edge *edge, int alpha, int intrinsic,
+                                pu_report *report)
+{
+    pu__field_draft d;
+    pu__field_data *s;
+    pu_status status;
+    pu_int at;
+    memset(&d, 0, sizeof d);
+    if (model)
+        d.made.memory = model->memory;
+    report = pu__begin(&d.call, &d.made.memory, report);
+    if (!size)
+        return pu__refuse(report, PU_E_NULL, "size");
+    status = pu_lattice_set(&d.data.field, axes, size, edge, alpha, 1, intrinsic ? 0 : 1, &at);
+    if (!status)
+        status = pu_modes_bytes(&d.data.field, &d.bytes);
+    if (status)
+        return pu__fail(report, status, status == PU_E_ARGUMENT ? "axes, edge or alpha (1, 2 or 3 axes; order 1 or 2)" : "size (at least 1, below 2^30 points)", -1, at);
+    if (intrinsic && d.data.field.n < 2)
+        return pu__refuse(report, PU_E_ARGUMENT, "size (an intrinsic field has 2 points or more)");
+    d.made.params = intrinsic ? 2 : 4;
+    status = pu__model_memory(&d.made, &d.call, pu__field_layout, &d, model);
+    if (status)
+        return status;
+    s = (pu__field_data *)d.made.data;
+    *s = d.data;
+    if (intrinsic)
+        s->eta = NULL;
+    if (pu_modes_init(&s->modes, &s->field, d.tables, d.bytes))
+        return pu__refuse(report, PU_E_BLOCK, "size"); /* cannot be: it was measured */
+    s->near.field = &s->field;
+    s->near.modes = &s->modes;
+    s->near.w = 1;
+    s->M = pu_op_lattice_plus(&s->near);
+    pu__field_name(s);
+    *model = d.made;
+    model->name = s->name;
+    model->Gamma = pu_op_lattice(&s->field, &s->modes);
+    model->Phi = pu_op_identity(s->field.n);
+    model->lgm.psi = s->psi;
+    model->lgm.eta = s->eta;
+    model->tied_psi = 1;
+    model->uses = PU_USES_GAMMA | PU_USES_PSI | (intrinsic ? 0u : (unsigned)PU_USES_ETA);
+    model->M = &s->M;
+    model->set = pu__field_set;
+    model->grad = pu__field_grad;
+    model->start = pu__field_start;
+    model->describe = pu__field_describe;
+    pu__model_link(model);
+    return PU_OK;
+}
+
+/* The field of a model whose Gamma is one, else NULL. */
+PU_DEF const pu_lattice *pu_model_get_field(const pu_model *model)
+{
+    return (const pu_lattice *)pu__model_process(model, PU_FORM_LATTICE);
 }
 
 /* ------------------------------------------------------------------------------------------------

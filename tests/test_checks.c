@@ -816,6 +816,49 @@ TEST scale_is_no_mistake(double scale)
     PASS();
 }
 
+static pu_lattice field;
+static pu_lattice_plus plus;
+
+static pu_status set_field(void *user, const pu_real *theta)
+{
+    (void)user;
+    return pu_lattice_set(&field, field.axes, field.size, field.edge, field.alpha, theta[0], field.kappa > 0 ? theta[1] : 0, NULL);
+}
+
+static pu_status set_plus(void *user, const pu_real *theta)
+{
+    plus.w = theta[field.kappa > 0 ? 2 : 1];
+    return set_field(user, theta);
+}
+
+TEST fields_on_grids_pass(void)
+{
+    static const pu_int sizes[][3] = {{1, 1, 1}, {9, 1, 1}, {3, 5, 1}, {6, 2, 1}, {2, 3, 4}};
+    static const int axes[] = {1, 1, 2, 2, 3};
+    for (int i = 0; i < 5 * 2 * 2 * 2; i++) {
+        pu_edge edge[3] = {PU_EDGE_NEUMANN, i / 5 % 2 ? PU_EDGE_PERIODIC : PU_EDGE_NEUMANN, PU_EDGE_NEUMANN};
+        pu_real theta[3] = {PU_R(0.7), i / 20 ? PU_R(0.6) : 0, PU_R(0.8)};
+        int alpha = 1 + i / 10 % 2;
+        size_t bytes = 0;
+        pu_modes modes;
+        pu_op op;
+        tc_set_case("field %d", i);
+        edge[0] = edge[1];
+        if (pu_lattice_set(&field, axes[i % 5], sizes[i % 5], edge, alpha, theta[0], theta[1], NULL)) exit(2);
+        if (pu_modes_bytes(&field, &bytes)) exit(2);
+        if (pu_modes_init(&modes, &field, tc_bytes(bytes), bytes)) exit(2);
+        op = pu_op_lattice(&field, &modes);
+        CHECK_CALL(passes(&op, PU_ROLE_PRIOR, theta, set_field, NULL));
+        plus.field = &field;
+        plus.modes = &modes;
+        plus.w = PU_R(0.8);
+        if (field.kappa == 0) theta[1] = plus.w;
+        op = pu_op_lattice_plus(&plus);
+        CHECK_CALL(passes(&op, PU_ROLE_PRIOR, theta, set_plus, NULL));
+    }
+    PASS();
+}
+
 TEST fourier_operators_pass(void)
 {
     static const pu_int sizes[][2] = {{1, 1}, {3, 4}, {8, 8}, {1, 13}};
@@ -1169,6 +1212,11 @@ TEST built_in_models_pass(void)
     CHECK_CALL(model_passes(&m, pu_model_neural(&m, 8, 2, X, 3, 0, &r), 2, 8, 45));
     tc_set_case("neural with features");
     CHECK_CALL(model_passes(&m, pu_model_neural(&m, 8, 2, X, 3, 2, &r), 2, 8, 46));
+    for (int i = 0; i < 4; i++) {
+        const pu_int size[2] = {4, 5};
+        tc_set_case("field %d", i);
+        CHECK_CALL(model_passes(&m, pu_model_field(&m, 2, size, NULL, 1 + i / 2, i % 2, &r), 2, 20, 50));
+    }
     for (pu_int order = 1; order <= 3; order++) {
         tc_set_case("noisy AR %d", (int)order);
         CHECK_CALL(model_passes(&m, pu_model_noisy_ar(&m, 25, order, &r), 3, 25, 47));
@@ -1201,6 +1249,7 @@ int main(int argc, char **argv)
     RUN_TESTp(scale_is_no_mistake, 1e6);
     RUN_TESTp(scale_is_no_mistake, PU_TEST_PICK(1e-12, 1e-7));
     RUN_TESTp(scale_is_no_mistake, PU_TEST_PICK(1e12, 1e7));
+    RUN_TEST(fields_on_grids_pass);
     RUN_TEST(fourier_operators_pass);
     RUN_TEST(a_model_without_mistake_passes);
     RUN_TEST(every_mistake_in_a_model_is_found_and_named);

@@ -1,0 +1,402 @@
+/* field.c - a picture or a grid with holes, filled in, with a map of standard deviations; how smooth it is, and how noisy.
+
+   y = z + b + noise on a grid, z a Matern field with precision tau (kappa^2 + L)^alpha, L the differences between neighbours. Without
+   --data a field is simulated and a part of it hidden, so that what comes back can be compared with what it was.
+
+       field                                             a simulated field of 256 x 256, 40 % hidden at random
+       field --size 1024 --blocks                        a larger one, hidden in squares
+       field --data photo.pgm --mask scratches.pgm --picture filled.html
+       field --data grid.csv --filled filled.csv --deviations sd.csv --json results.json
+
+   Small grids are fitted exactly. Large ones by probes that are the same in every step, PCG with the precision that A would be
+   without holes as preconditioner, and L-BFGS; standard errors then include what the probes leave open. */
+#define _POSIX_C_SOURCE 200809L
+#define PU_IMPLEMENTATION
+#include "../pu.h"
+
+#include "common/program.h"
+#include "common/fit.h"
+#include "common/picture.h"
+#include "common/grid.h"
+
+typedef struct {
+    fit_flags fit;
+    const char *data, *mask, *picture, *filled, *deviations;
+    long size, alpha, map;
+    double missing, range, variance, noise, level, tolerance;
+    int blocks, intrinsic, edges;
+} flags;
+
+typedef struct {
+    pu_int rows, cols, n, observed;
+    pu_real *y;        /* NAN where it is missing */
+    pu_real *z;        /* simulated: the field with its mean; else NULL */
+    pu_real theta[4];  /* and its parameters */
+    int picture;       /* from a PGM: values are 0 .. white */
+    double white;
+} scene;
+
+/* What is told of a parameter. */
+typedef struct {
+    const char *name;
+    double value, se, truth;
+} told;
+
+/* ---- data ---- */
+
+/* Hides a share of the points, one by one or in squares of up to a twelfth of the side. Stream 3 is the caller's. */
+static void hide(scene *s, double share, int blocks, uint64_t seed)
+{
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    pu_int i, j, gone = 0, want = (pu_int)(share * (double)s->n);
+    uint32_t turn[4] = {0, 0, 0, 77}, r[4];
+    for (i = 0; !blocks && i < s->n; i++) {
+        turn[0] = (uint32_t)i, turn[1] = 1;
+        pu_philox(key, turn, r);
+        if (r[0] < share * 4294967296.0) s->y[i] = (pu_real)NAN;
+    }
+    for (turn[1] = 2; blocks && gone < want; turn[0]++) {
+        pu_int side, top, left, least = s->rows < s->cols ? s->rows : s->cols;
+        pu_philox(key, turn, r);
+        side = 1 + (pu_int)(r[0] % (uint32_t)(least / 12 + 1));
+        top = (pu_int)(r[1] % (uint32_t)(s->rows - side + 1)), left = (pu_int)(r[2] % (uint32_t)(s->cols - side + 1));
+        for (i = top; i < top + side; i++)
+            for (j = left; j < left + side && gone < want; j++) {
+                pu_real *y = s->y + i * s->cols + j;
+                gone += *y == *y;
+                *y = (pu_real)NAN;
+            }
+    }
+}
+
+static void simulate(const flags *f, scene *s, pu_model *model)
+{
+    pu_report report;
+    pu_lattice field;
+    pu_int i;
+    double unit = 1;
+    const double smooth = (double)f->alpha - 1, kappa = sqrt(8 * (smooth > 0.5 ? smooth : 0.5)) / f->range;
+    const pu_int size[2] = {s->rows, s->cols};
+    const pu_edge edge[2] = {f->edges ? PU_EDGE_PERIODIC : PU_EDGE_NEUMANN, f->edges ? PU_EDGE_PERIODIC : PU_EDGE_NEUMANN};
+    if (pu_lattice_set(&field, 2, size, edge, (int)f->alpha, 1, (pu_real)kappa, NULL) || pu_lattice_moments(&field, &unit, NULL, NULL))
+        fail(2, "--range", "there is no such field");
+    s->theta[0] = (pu_real)log(unit / f->variance), s->theta[1] = (pu_real)log(kappa);
+    s->theta[2] = (pu_real)f->level, s->theta[3] = (pu_real)log(f->noise);
+    s->y = need_reals(s->n), s->z = need_reals(s->n);
+    need(pu_model_simulate(model, s->theta, 1, (uint64_t)f->fit.seed, NULL, s->z, s->y, &report), &report);
+    for (i = 0; i < s->n; i++) s->z[i] += s->theta[2];
+    hide(s, f->missing, f->blocks, (uint64_t)f->fit.seed);
+}
+
+static void load(const flags *f, scene *s)
+{
+    char why[GRID_WHY];
+    grid g, mask;
+    pu_int i;
+    if (!grid_read(f->data, &g, why)) fail(1, f->data, why);
+    s->rows = g.rows, s->cols = g.cols, s->n = g.rows * g.cols, s->y = g.value;
+    s->picture = g.picture, s->white = (double)g.white;
+    if (!f->mask) return;
+    if (!grid_read(f->mask, &mask, why)) fail(1, f->mask, why);
+    if (mask.rows != g.rows || mask.cols != g.cols) fail(1, f->mask, "must have the rows and columns of --data");
+    for (i = 0; i < s->n; i++)
+        if (!(mask.value[i] > 0)) s->y[i] = (pu_real)NAN;
+    grid_free(&mask);
+}
+
+/* ---- the fit ---- */
+
+/* Exact where a banded factor is cheap; else probes. */
+static void choose(const flags *f, const scene *s, pu_fit_options *o)
+{
+    const double band = (double)f->alpha * (double)s->cols * (f->edges ? (double)s->rows : 1);
+    o->optimizer = PU_LBFGS, o->rate = 0;
+    if (f->fit.engine > 1 || (f->fit.engine == 0 && band * band * (double)s->n < 2e8)) {
+        if (f->fit.engine == 0) o->gradient.engine = PU_BANDED;
+        o->gradient.kind = PU_EXACT, o->gradient.samples = 0, o->gradient.solve.iterations = 0;
+        return;
+    }
+    o->fixed_probes = 1;
+    o->gradient.engine = PU_ITERATIVE, o->gradient.kind = PU_MONTE_CARLO;
+    o->gradient.solve.solver = PU_PCG, o->gradient.solve.tolerance = f->tolerance, o->gradient.solve.iterations = 0;
+}
+
+static void stage(const flags *f, const char *what, double took)
+{
+    if (!f->fit.quiet && f->fit.every > 0 && took > 5) fprintf(stderr, "  %s, about %.0f s\n", what, took);
+}
+
+/* Covariance of theta: (N H)^-1 = C and, with probes, what they leave in theta, C S C, S the squared errors of the gradient. 0: there
+   is none, and it says why. */
+static int errors(const flags *f, pu_model *model, const pu_data *data, const pu_fit_options *o, pu_workspace *ws, const pu_real *theta,
+                  const pu_fit_report *fit, pu_real *C)
+{
+    const pu_int n = model->params;
+    pu_options with = o->gradient;
+    pu_report report;
+    pu_real grad[4], se[4], total[16];
+    pu_int i, j, l;
+    double each = fit->gradients > 0 ? fit->seconds / (double)fit->gradients : 0;
+    pu_status status;
+    stage(f, "standard errors", 2.5 * (double)n * each);
+    status = pu_fit_covariance(model, data, &o->gradient, ws, theta, C, &report);
+    if (status != PU_OK && status != PU_INEXACT && status != PU_UNIDENTIFIED) {
+        char text[300];
+        fprintf(stderr, "%s: no standard errors: %s\n", program_name, pu_explain(&report, text, sizeof text));
+        return 0;
+    }
+    if (o->gradient.kind == PU_EXACT) return 1;
+    need_result(pu_model_gradient(model, theta, data, &with, ws, grad, se, &report), &report);
+    for (i = 0; i < n; i++)
+        for (j = 0; j < n; j++) {
+            double sum = (double)C[i * n + j];
+            for (l = 0; l < n; l++) sum += (double)C[i * n + l] * (double)se[l] * (double)se[l] * (double)C[l * n + j];
+            total[i * n + j] = (pu_real)sum;
+        }
+    memcpy(C, total, (size_t)(n * n) * sizeof *C);
+    return 1;
+}
+
+/* (sum_ij J_i C_ij J_j)^1/2 */
+static double spread(pu_int n, const pu_real *C, double a, double b)
+{
+    return sqrt(a * a * (double)C[0] + 2 * a * b * (double)C[1] + b * b * (double)C[n + 1]);
+}
+
+/* Parameters by the names that people use, with standard errors (NAN without C). Returns how many. */
+static int tell(pu_model *model, const pu_real *theta, const pu_real *C, const scene *s, told *t)
+{
+    const pu_int n = model->params, last = n - 1;
+    double variance = 0, range = 0, slope = 0, truth[2] = {NAN, NAN};
+    pu_report report;
+    int count = 0;
+    if (s->z && n == 4) {
+        need(pu_model_set(model, s->theta, &report), &report);
+        pu_lattice_moments(pu_model_get_field(model), truth, truth + 1, NULL);
+    }
+    need(pu_model_set(model, theta, &report), &report);
+#define TOLD(called, x, error, true_one) t[count].name = (called), t[count].value = (x), t[count].se = C ? (error) : (double)NAN, t[count++].truth = (true_one)
+    if (n == 4 && !pu_lattice_moments(pu_model_get_field(model), &variance, &range, &slope)) {
+        TOLD("range", range, range * spread(n, C, 0, -1), truth[1]);
+        TOLD("variance", variance, variance * spread(n, C, -1, slope), truth[0]);
+        TOLD("mean", (double)theta[2], sqrt((double)C[2 * n + 2]), s->z ? (double)s->theta[2] : (double)NAN);
+    }
+    TOLD("noise variance", exp((double)theta[last]), exp((double)theta[last]) * sqrt((double)C[last * n + last]),
+         s->z ? exp((double)s->theta[3]) : (double)NAN);
+    TOLD("tau", exp((double)theta[0]), exp((double)theta[0]) * sqrt((double)C[0]), s->z ? exp((double)s->theta[0]) : (double)NAN);
+    if (n == 4)
+        TOLD("kappa", exp((double)theta[1]), exp((double)theta[1]) * sqrt((double)C[n + 1]), s->z ? exp((double)s->theta[1]) : (double)NAN);
+    return count;
+}
+
+/* ---- pictures ---- */
+
+/* What is there, what was filled in, how sure. Larger grids are thinned out to 700 points a side. */
+static void draw(const flags *f, const scene *s, const pu_real *mean, const pu_real *deviation)
+{
+    static const char *const names = "what is there (gaps grey), filled in, standard deviations (dark: large)";
+    const pu_int thin = 1 + ((s->rows > s->cols ? s->rows : s->cols) - 1) / 700;
+    const pu_int rows = (s->rows + thin - 1) / thin, cols = (s->cols + thin - 1) / thin;
+    const pu_real *from[3] = {s->y, mean, deviation};
+    pu_real *tile = need_reals(rows * cols);
+    picture p = picture_new((long)(3 * cols + 16), (long)rows);
+    double low = HUGE_VAL, high = -HUGE_VAL, most = 0;
+    for (pu_int i = 0; i < s->n; i++) {
+        low = fmin(low, (double)mean[i]), high = fmax(high, (double)mean[i]);
+        most = fmax(most, (double)deviation[i]);
+    }
+    for (int t = 0; t < 3; t++) {
+        for (pu_int i = 0; i < rows * cols; i++) tile[i] = from[t][i / cols * thin * s->cols + i % cols * thin];
+        if (t < 2) picture_tile(&p, (long)(t * (cols + 8)), 0, rows, cols, tile, high > low ? high : low + 1, low); /* large is white */
+        else picture_tile(&p, (long)(t * (cols + 8)), 0, rows, cols, tile, 0, most > 0 ? most : 1);
+    }
+    if (picture_ends(f->picture, ".html")) {
+        FILE *file = file_open(f->picture);
+        fprintf(file, "<!doctype html><meta charset=\"utf-8\"><title>field</title>\n"
+                      "<meta name=\"viewport\" content=\"width=device-width\"><style>:root{color-scheme:light dark}"
+                      "body{font:16px system-ui,sans-serif}img{max-width:100%%;height:auto}</style>\n"
+                      "<p>From left to right: %s. Values %.4g (black) to %.4g (white); deviations 0 (white) to %.4g (black).</p>\n",
+                names, low, high, most);
+        picture_embed(&p, file, names);
+        file_close(file, f->picture);
+    } else
+        picture_write(&p, f->picture);
+    picture_free(&p);
+    free(tile);
+}
+
+static void write_map(const char *path, const scene *s, const pu_real *value, int levels)
+{
+    double low = 0, high = 0;
+    if (!path) return;
+    for (pu_int i = 0; i < s->n; i++) {
+        if (i == 0 || (double)value[i] < low) low = (double)value[i];
+        if (i == 0 || (double)value[i] > high) high = (double)value[i];
+    }
+    if (levels && s->picture) low = 0, high = s->white; /* as it came */
+    grid_write(path, s->rows, s->cols, value, levels ? low : 0, high);
+}
+
+/* ---- main ---- */
+
+static void check_names(const flags *f)
+{
+    if (f->picture && !picture_ends(f->picture, ".png") && !picture_ends(f->picture, ".pgm") && !picture_ends(f->picture, ".html"))
+        fail(2, "--picture", "needs a name that ends in .png, .pgm or .html");
+    if (f->filled && !picture_ends(f->filled, ".csv") && !picture_ends(f->filled, ".pgm"))
+        fail(2, "--filled", "needs a name that ends in .csv or .pgm");
+    if (f->deviations && !picture_ends(f->deviations, ".csv") && !picture_ends(f->deviations, ".pgm"))
+        fail(2, "--deviations", "needs a name that ends in .csv or .pgm");
+    if (f->mask && !f->data) fail(2, "--mask", "needs --data");
+    file_ready(f->picture), file_ready(f->filled), file_ready(f->deviations);
+}
+
+/* Of the hidden points of a simulated field: the root mean square error, and the share within 1.96 deviations. */
+static double hidden_error(const scene *s, const pu_real *mean, const pu_real *deviation, double *inside)
+{
+    double sum = 0, in = 0, count = 0;
+    for (pu_int i = 0; i < s->n; i++) {
+        const double off = (double)mean[i] - (double)(s->z ? s->z[i] : 0);
+        if (s->y[i] == s->y[i]) continue;
+        sum += off * off, count += 1;
+        in += fabs(off) <= 1.96 * (double)deviation[i];
+    }
+    *inside = count > 0 ? in / count : (double)NAN;
+    return count > 0 ? sqrt(sum / count) : (double)NAN;
+}
+
+static void results(const flags *f, const scene *s, const pu_fit_report *fit, int count, const told *t, const double *numbers)
+{
+    json out = json_open(f->fit.json);
+    const double nll = numbers[0], nll_se = numbers[1];
+    if (!f->fit.quiet) {
+        printf("%ld x %ld, %ld observed (%.1f %% missing)\n", (long)s->rows, (long)s->cols, (long)s->observed,
+               100 * (1 - (double)s->observed / (double)s->n));
+        printf("  %-16s %12s %12s%s\n", "", "estimate", "std. error", s->z ? "        truth" : "");
+        for (int i = 0; i < count; i++) {
+            printf("  %-16s %12.5g %12.2g", t[i].name, t[i].value, t[i].se);
+            if (s->z && t[i].truth == t[i].truth) printf(" %12.5g", t[i].truth);
+            printf("\n");
+        }
+        printf("  NLL %.8g%s\n", nll, nll_error(&fit->last).text);
+        if (s->z) printf("  hidden points: root mean square error %.4g, %.1f %% within 1.96 standard deviations\n", numbers[2], 100 * numbers[3]);
+        printf("  %s; %ld gradients, %.1f s; %.1f s in all, %.0f MB\n", pu_fit_stop_text(fit->stop), (long)fit->gradients, fit->seconds,
+               numbers[4], peak_mb());
+        printf("  %s\n", fit->last.plan);
+    }
+    json_fit(&out, &f->fit, fit, nll, nll_se);
+    json_number(&out, "rows", (double)s->rows), json_number(&out, "cols", (double)s->cols);
+    json_number(&out, "observed", (double)s->observed);
+    json_number(&out, "gradients", (double)fit->gradients);
+    json_number(&out, "seconds_in_all", numbers[4]);
+    json_number(&out, "products", fit->last.products);
+    for (int pass = 0; pass < (s->z ? 3 : 2); pass++) {
+        json_key(&out, pass == 0 ? "estimates" : pass == 1 ? "standard_errors" : "truth");
+        for (int i = 0; out.file && i < count; i++) {
+            fprintf(out.file, "%s\"%s\": ", i ? ", " : "{", t[i].name);
+            json_value(&out, pass == 0 ? t[i].value : pass == 1 ? t[i].se : t[i].truth);
+        }
+        if (out.file) fprintf(out.file, "}");
+    }
+    if (s->z) json_number(&out, "hidden_rmse", numbers[2]), json_number(&out, "hidden_coverage", numbers[3]);
+    json_close(&out);
+}
+
+static void read_flags(int argc, char **argv, flags *f)
+{
+    option list[FIT_FLAGS + 20];
+    int count = 0;
+    memset(f, 0, sizeof *f);
+    fit_flags_default(&f->fit);
+    f->fit.samples = 16, f->fit.steps = 100, f->fit.gradient = 1 /* mc */, f->fit.solver = 3 /* pcg */, f->fit.rate = 0;
+    f->size = 256, f->alpha = 2, f->missing = 0.4, f->range = 30, f->variance = 1, f->noise = 0.1, f->tolerance = 1e-4, f->map = 32;
+    list[count++] = opt_text("data", "PGM picture, or text: a line for each row, gaps empty or NA; without it, a field is simulated", &f->data);
+    list[count++] = opt_text("mask", "PGM or text of the same size: 0 = missing", &f->mask);
+    list[count++] = opt_number("alpha", "smoothness: 1 rough, 2 smooth", &f->alpha, 1, 2);
+    list[count++] = opt_flag("intrinsic", "kappa = 0: a random walk, without range and variance", &f->intrinsic);
+    list[count++] = opt_choice("edges", "of the grid", &f->edges, "neumann,periodic");
+    list[count++] = opt_number("size", "simulated: side", &f->size, 2, 8192);
+    list[count++] = opt_real("missing", "simulated: share that is hidden", &f->missing, 0, 0.99);
+    list[count++] = opt_flag("blocks", "simulated: hidden in squares", &f->blocks);
+    list[count++] = opt_real("range", "simulated: distance at which little correlation is left", &f->range, 0.1, 1e6);
+    list[count++] = opt_real("variance", "simulated: of the field", &f->variance, 1e-12, 1e12);
+    list[count++] = opt_real("noise", "simulated: variance of the noise", &f->noise, 1e-12, 1e12);
+    list[count++] = opt_real("level", "simulated: mean", &f->level, -1e12, 1e12);
+    list[count++] = opt_real("tolerance", "of the solver", &f->tolerance, 1e-12, 0.1);
+    list[count++] = opt_number("map-samples", "probes of the map of deviations; each is 1 / sqrt(2 K) off", &f->map, 2, 10000);
+    list[count++] = opt_text("picture", "data, filled in, deviations side by side: .html, .png or .pgm", &f->picture);
+    list[count++] = opt_text("filled", "the field filled in: .csv or .pgm", &f->filled);
+    list[count++] = opt_text("deviations", "its standard deviations: .csv or .pgm (white: the largest)", &f->deviations);
+    count += fit_flags_table(&f->fit, list + count);
+    options_read(argc, argv, "field", "Fills in the holes of a picture or grid by a Matern field, and tells range, variance and noise.",
+                 count, list);
+    check_names(f);
+}
+
+int main(int argc, char **argv)
+{
+    flags f;
+    scene s;
+    pu_model model;
+    pu_data data;
+    pu_fit_options options;
+    pu_fit_report fit;
+    pu_report report;
+    pu_workspace ws;
+    pu_posterior_result map;
+    pu_options rest;
+    pu_real theta[4], C[16], *mean, *deviation;
+    told t[8];
+    double numbers[5] = {0, 0, 0, 0, 0}, began = seconds();
+    int count, sure;
+
+    read_flags(argc, argv, &f);
+    memset(&s, 0, sizeof s), memset(&model, 0, sizeof model), memset(&ws, 0, sizeof ws), memset(&map, 0, sizeof map);
+    device_open();
+    s.rows = s.cols = f.size, s.n = s.rows * s.cols;
+    if (f.data) load(&f, &s);
+    {
+        const pu_int size[2] = {s.rows, s.cols};
+        const pu_edge edge[2] = {f.edges ? PU_EDGE_PERIODIC : PU_EDGE_NEUMANN, f.edges ? PU_EDGE_PERIODIC : PU_EDGE_NEUMANN};
+        if (!f.data) {
+            need(pu_model_field(&model, 2, size, edge, (int)f.alpha, 0, &report), &report);
+            simulate(&f, &s, &model);
+            pu_model_free(&model);
+        }
+        need(pu_model_field(&model, 2, size, edge, (int)f.alpha, f.intrinsic, &report), &report);
+    }
+    for (pu_int i = 0; i < s.n; i++) s.observed += s.y[i] == s.y[i];
+    if (s.observed < 10) fail(1, f.data ? f.data : "--missing", "leaves fewer than 10 observed points: nothing to fit");
+    data = pu_data_nan(1, s.n, s.y);
+
+    fit_flags_options(&f.fit, &options);
+    choose(&f, &s, &options);
+    need(pu_model_start(&model, &data, (uint64_t)f.fit.seed, theta, &report), &report);
+    fit_run(&model, &data, &options, &ws, theta, &fit);
+    sure = errors(&f, &model, &data, &options, &ws, theta, &fit, C);
+    count = tell(&model, theta, sure ? C : NULL, &s, t);
+
+    /* the map; its probes also give the likelihood */
+    rest = options.gradient;
+    if (rest.kind != PU_EXACT) rest.samples = (pu_int)f.map, rest.step = 1;
+    if (fit.gradients > 0) stage(&f, "the map of deviations", (double)(f.map + 1) / (double)(f.fit.samples + 1) * fit.seconds / (double)fit.gradients);
+    mean = need_reals(s.n), deviation = need_reals(s.n);
+    map.mean = mean, map.variance = deviation;
+    need_result(pu_model_posterior(&model, theta, &data, &rest, &ws, &map, &report), &report);
+    fit_nll(&model, theta, &data, &rest, &ws, numbers, numbers + 1, &fit.last);
+    for (pu_int i = 0; i < s.n; i++) {
+        if (!f.intrinsic) mean[i] += theta[2];
+        deviation[i] = (pu_real)sqrt((double)deviation[i]);
+    }
+    numbers[2] = hidden_error(&s, mean, deviation, numbers + 3);
+    if (f.picture) draw(&f, &s, mean, deviation);
+    write_map(f.filled, &s, mean, 1);
+    write_map(f.deviations, &s, deviation, 0);
+    numbers[4] = seconds() - began;
+    results(&f, &s, &fit, count, t, numbers);
+
+    pu_model_free(&model), pu_workspace_free(&ws);
+    free(s.y), free(s.z), free(mean), free(deviation);
+    device_close();
+    return fit_code();
+}

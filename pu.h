@@ -10795,7 +10795,7 @@ PU__FN void pu__lattice_entries(const pu_lattice *f, pu_int width, pu__lattice_b
 }
 
 /* pu_op.band_add */
-PU__FN pu_status pu__lattice_band_add(const pu_op *op, pu_int width, double *B)
+PU__FN pu_status pu__lattice_band_add(PU__BAND_ADD_ARGS)
 {
     pu__lattice_band b = {B, NULL, 0, 0};
     pu__lattice_entries(pu__field(op), width, &b);
@@ -10803,10 +10803,10 @@ PU__FN pu_status pu__lattice_band_add(const pu_op *op, pu_int width, double *B)
 }
 
 /* pu_op.band_grad: tr(B^alpha S) in tau, 2 kappa tau alpha tr(B^(alpha-1) S) in kappa. */
-PU__FN pu_status pu__lattice_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+PU__FN pu_status pu__lattice_band_grad(PU__BAND_GRAD_ARGS)
 {
     const pu_lattice *f = pu__field(op);
-    pu__lattice_band b = {NULL, S, 0, 0};
+    pu__lattice_band b = {NULL, Z, 0, 0};
     pu__lattice_entries(f, width, &b);
     grad[0] += (pu_real)(weight * b.power);
     if (op->params > 1)

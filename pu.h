@@ -47,9 +47,9 @@ DOES NOT
 
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
-    >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
+    >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>levels >>series >>states >>chain >>fft >>fourier >>toeplitz
     >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
-    >>structural >>around >>optimise >>checkpoint >>fit >>trial
+    >>structural >>around >>effects >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -235,6 +235,12 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_csr puf_csr
 #define pu_low_rank puf_low_rank
 #define pu_op_csr puf_op_csr
+#define pu_group puf_group
+#define pu_levels puf_levels
+#define pu_op_levels puf_op_levels
+#define pu_blocks puf_blocks
+#define pu_op_blocks puf_op_blocks
+#define pu_model_effects puf_model_effects
 #define pu_op_low_rank puf_op_low_rank
 #define pu_low_rank_factor puf_low_rank_factor
 #define pu_op_kronecker puf_op_kronecker
@@ -805,6 +811,31 @@ PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_par
 PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const double *times, const pu_part *parts, pu_int count,
                                         pu_report *report);
 
+/* Mixed effects: y_m = x_m'b + sum_g slope_gm u_g[level_gm] + N(0, sigma^2), u_g ~ N(0, sigma_g^2 I), m = 1 .. M. One datum has all
+   rows, any of which may be missing; several data share levels and parameters, not effects. Groups may be crossed, nested,
+   or several of the same levels with different covariates (random slopes). A level that no row has is fine: its effect
+   is a new one's, N(0, sigma_g^2). To predict for rows that were not observed, or for new levels, give the model rows
+   with y missing: pu_model_predict has their means and variances.
+     group_list  groups of them, copied; the arrays in them are borrowed
+     X           M x p, row-major, borrowed; an intercept is a column of ones. p = 0: none, X may be NULL
+     PU_ML       z = [u_1 .. u_G]       theta = [b | log var.0 .. | log var.residual], p + groups + 1
+     PU_REML     z = [u_1 .. u_G | b]   theta = [log var.0 .. | log var.residual]: b has a flat prior, and the
+                 likelihood is that of the residuals, with the factor of the flat prior left out (log det of what is proper)
+   Start: b by least squares, variances from the moments between levels.
+   Cost: M (groups + p) operations a set and a gradient besides what the engine takes.
+   Statuses as above; PU_E_ARGUMENT also: group_list.level (a number that is not below levels; index = group M + row, most),
+   X (index: a column that depends on those before it). PU_E_NOT_DEFINITE of a gradient by REML: the observed rows do not
+   identify b, index. */
+typedef struct {
+    pu_int levels;        /* how many there are, at most 2^31 - 1; more than occur is fine */
+    const int32_t *level; /* rows: 0 .. levels - 1 */
+    const pu_real *slope; /* rows: covariate of a random slope; NULL = ones */
+    const char *name;     /* of a model's group, for its parameter var.NAME; NULL = its number */
+} pu_group;
+typedef enum { PU_ML, PU_REML } pu_method;
+PU_DEF pu_status pu_model_effects(pu_model *model, pu_int M, pu_int groups, const pu_group *group_list, pu_int p,
+                                  const pu_real *X, pu_method method, pu_report *report);
+
 /* ---- fits ------------------------------------------------------------------------------------------ */
 
 typedef enum { PU_OPTIMIZER_DEFAULT, PU_ADAM, PU_SGD, PU_LBFGS } pu_optimizer; /* default: chosen, see pu_fit */
@@ -1147,6 +1178,8 @@ typedef enum { /* what is known of an operator beyond its functions; `data` then
     PU_FORM_AR,        /* a pu_ar: its precision */
     PU_FORM_STATES,    /* a pu_ssm: its precision */
     PU_FORM_FOURIER,   /* a pu_fourier: Fourier sensing */
+    PU_FORM_LEVELS,    /* a pu_levels: rows of groups */
+    PU_FORM_BLOCKS,    /* a pu_blocks: precisions of groups */
     PU_FORM_CHAIN      /* of structural models alone: private */
 } pu_form;
 
@@ -1343,6 +1376,29 @@ typedef struct {
     const pu_real *value;
 } pu_csr;
 PU_DEF pu_op pu_op_csr(const pu_csr *a);
+
+/* Groups of rows: Phi = [Z_1 .. Z_G X], rows x (all levels + p). Row m of Z_g has slope[m] in the column of level[m] and zeros
+   elsewhere, X is dense. Nothing but the arrays here is stored. No parameters. A product costs rows (groups + p)
+   multiplications per column. check: PU_E_SIZE (a level that is not there), PU_E_NONFINITE (slope, X); index: g rows + m, or
+   the entry of X. */
+typedef struct {
+    pu_int rows, groups;
+    const pu_group *group;
+    pu_int p;         /* columns of X, 0 = none */
+    const pu_real *X; /* rows x p, row-major; NULL = none */
+} pu_levels;
+PU_DEF pu_op pu_op_levels(const pu_levels *a);
+
+/* precision[0] I, precision[1] I, .. on the diagonal, blocks of size[0], size[1], .. entries, then `flat` entries that have no
+   prior: zeros. params = the count precisions, positive. log det is that of the blocks; pu_simulate leaves what is flat at
+   zero. As a Gamma with flat entries it needs data that identify them: see PU_SSM_DIFFUSE. */
+typedef struct {
+    pu_int count;
+    const pu_int *size;       /* count */
+    const pu_real *precision; /* count */
+    pu_int flat;
+} pu_blocks;
+PU_DEF pu_op pu_op_blocks(const pu_blocks *a);
 
 /* diag(d) + U U', d > 0, U: n x r, row-major; params = n + n r, ordered [d | U]. factor: r x r, yours, or NULL.
    pu_low_rank_factor fills it with the lower Cholesky factor of C = I + U' diag(d)^-1 U. It must be made again
@@ -5124,9 +5180,11 @@ PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
     return status;
 }
 
-/* How many states of a prior that is a state space have a diffuse start, so that it is singular. */
+/* How many entries of z have no prior, so that Gamma is singular: states with a diffuse start, coefficients by REML. */
 PU__FN pu_int pu__diffuse(const pu_op *op)
 {
+    if (op->form == PU_FORM_BLOCKS && op->data)
+        return ((const pu_blocks *)op->data)->flat;
     return op->form == PU_FORM_STATES && op->data ? ((const pu_ssm *)op->data)->diffuse : 0;
 }
 
@@ -5991,6 +6049,318 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
     op.logdet = PU__BOTH(logdet, pu__kron_logdet);
     op.condition = op.logdet ? pu__kron_condition : NULL;
     op.logdet_grad = PU__OWED(logdet_grad, pu__kron_logdet_grad);
+    return op;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>levels   rows that see one level of each of some groups, and a prior of one precision for each group
+
+     Phi = [Z_1 .. Z_G X],   row m of Z_g: slope_m in the column of level_m, zero elsewhere
+
+   Z_g is never stored: the level numbers are the operator.
+   ------------------------------------------------------------------------------------------------ */
+
+/* The groups and regressors behind an operator. */
+PU__FN const pu_levels *pu__levels_of(const pu_op *op) { return (const pu_levels *)op->data; }
+
+/* All levels of all groups. */
+PU__FN pu_int pu__levels_count(const pu_levels *a)
+{
+    pu_int count = 0;
+    for (pu_int g = 0; g < a->groups; g++)
+        count += a->group[g].levels;
+    return count;
+}
+
+/* Y = Phi X, or +=. A row adds up in double: X may have many columns. */
+PU__FN pu_status pu__levels_apply(PU__APPLY_ARGS)
+{
+    const pu_levels *a = pu__levels_of(op);
+    pu_int fixed = op->cols - a->p;
+    for (pu_int j = 0; j < k; j++) {
+        const pu_real *x = pu__col(X, j);
+        pu_real *y = pu__col(Y, j);
+        for (pu_int m = 0; m < a->rows; m++) {
+            double sum = add ? (double)y[m] : 0;
+            pu_int first = 0;
+            for (pu_int g = 0; g < a->groups; g++) {
+                const pu_group *group = a->group + g;
+                double slope = group->slope ? (double)group->slope[m] : 1;
+                sum += slope * (double)x[first + group->level[m]];
+                first += group->levels;
+            }
+            for (pu_int i = 0; i < a->p; i++)
+                sum += (double)a->X[m * a->p + i] * (double)x[fixed + i];
+            y[m] = (pu_real)sum;
+        }
+    }
+    return PU_OK;
+}
+
+/* Y = Phi'X, or +=: rows in their order. Columns of regressors add up in double, since all rows go there. */
+PU__FN pu_status pu__levels_apply_t(PU__APPLY_ARGS)
+{
+    const pu_levels *a = pu__levels_of(op);
+    pu_int fixed = op->cols - a->p;
+    pu__clear(op->cols, k, Y, add);
+    for (pu_int j = 0; j < k; j++) {
+        const pu_real *x = pu__col(X, j);
+        pu_real *y = pu__col(Y, j);
+        for (pu_int g = 0; g < a->groups; g++) {
+            const pu_group *group = a->group + g;
+            for (pu_int m = 0; m < a->rows; m++)
+                y[group->level[m]] += group->slope ? group->slope[m] * x[m] : x[m];
+            y += group->levels;
+        }
+        for (pu_int i = 0; i < a->p; i++) {
+            double sum = 0;
+            for (pu_int m = 0; m < a->rows; m++)
+                sum += (double)a->X[m * a->p + i] * (double)x[m];
+            pu__col(Y, j)[fixed + i] += (pu_real)sum;
+        }
+    }
+    return PU_OK;
+}
+
+/* y_i += sum_m w_m Phi_mi^2 */
+PU__FN pu_status pu__levels_gram_diag(PU__GRAM_DIAG_ARGS)
+{
+    const pu_levels *a = pu__levels_of(op);
+    for (pu_int g = 0; g < a->groups; g++) {
+        const pu_group *group = a->group + g;
+        for (pu_int m = 0; m < a->rows; m++) {
+            pu_real slope = group->slope ? group->slope[m] : 1;
+            y[group->level[m]] += w[m] * (slope * slope);
+        }
+        y += group->levels;
+    }
+    for (pu_int i = 0; i < a->p; i++) {
+        double sum = 0;
+        for (pu_int m = 0; m < a->rows; m++) {
+            double x = (double)a->X[m * a->p + i];
+            sum += (double)w[m] * x * x;
+        }
+        y[i] += (pu_real)sum;
+    }
+    return PU_OK;
+}
+
+/* What is wrong with groups and regressors, and where: *index = g rows + m for row m of group g, or the entry of X. */
+PU__FN pu_status pu__levels_check(const pu_op *op, pu_int *index)
+{
+    const pu_levels *a = pu__levels_of(op);
+    *index = -1;
+    if (!a || !a->group || (a->p > 0 && !a->X))
+        return PU_E_NULL;
+    if (a->rows != op->rows || pu__levels_count(a) + a->p != op->cols)
+        return PU_E_SIZE;
+    for (pu_int g = 0; g < a->groups; g++) {
+        const pu_group *group = a->group + g;
+        if (!group->level)
+            return PU_E_NULL;
+        for (pu_int m = 0; m < a->rows; m++) {
+            *index = g * a->rows + m;
+            if (group->level[m] < 0 || group->level[m] >= group->levels)
+                return PU_E_SIZE;
+            if (group->slope && !pu__finite(group->slope[m]))
+                return PU_E_NONFINITE;
+        }
+    }
+    return a->p > 0 ? pu__check_finite(a->rows * a->p, a->X, index) : PU_OK;
+}
+
+/* Reads sizes only here; levels are not trusted before check. */
+PU_DEF pu_op pu_op_levels(const pu_levels *a)
+{
+    pu_op op = pu__op_zero(0, 0, 0, a);
+    pu_int cols = a && a->p > 0 ? a->p : 0;
+    int fits = a && a->rows > 0 && a->groups > 0 && a->group && a->p >= 0;
+    for (pu_int g = 0; fits && g < a->groups; g++) {
+        fits = a->group[g].levels > 0 && a->group[g].levels <= INT32_MAX && cols <= PTRDIFF_MAX / 2;
+        cols += fits ? a->group[g].levels : 0;
+    }
+    if (!fits)
+        return op;
+    op.rows = a->rows;
+    op.cols = cols;
+    op.form = PU_FORM_LEVELS;
+    op.trusted = 1;
+    op.apply = pu__levels_apply;
+    op.apply_t = pu__levels_apply_t;
+    op.gram_diag = pu__levels_gram_diag;
+    op.check = pu__levels_check;
+    op.flops = 8 * (double)a->rows * (double)(a->groups + a->p); /* addresses cost more than multiplications */
+    return op;
+}
+
+/* ---- blocks of equal precision ---- */
+
+/* The blocks behind an operator. */
+PU__FN const pu_blocks *pu__blocks_of(const pu_op *op) { return (const pu_blocks *)op->data; }
+
+/* to = f(precision of its block) x for n columns; f: 0 the precision itself, 1 its root, 2 its inverse. What is flat has the
+   precision 0, and no inverse: zero. */
+PU__FN void pu__blocks_scale(const pu_op *op, pu_int k, pu_block X, pu_block Y, int f, int add)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    for (pu_int j = 0; j < k; j++) {
+        const pu_real *x = pu__col(X, j);
+        pu_real *y = pu__col(Y, j);
+        for (pu_int b = 0; b <= a->count; b++) {
+            pu_int size = b < a->count ? a->size[b] : a->flat;
+            pu_real scale = b < a->count ? a->precision[b] : 0;
+            if (f == 1)
+                scale = pu__sqrt(scale);
+            if (f == 2 && scale > 0)
+                scale = 1 / scale;
+            for (pu_int i = 0; i < size; i++)
+                y[i] = scale * x[i] + (add ? y[i] : 0);
+            x += size;
+            y += size;
+        }
+    }
+}
+
+/* Y = Op X, or += */
+PU__FN pu_status pu__blocks_apply(PU__APPLY_ARGS)
+{
+    pu__blocks_scale(op, k, X, Y, 0, add);
+    return PU_OK;
+}
+
+/* Y = Op^1/2 E */
+PU__FN pu_status pu__blocks_sample(PU__SOLVE_ARGS)
+{
+    pu__blocks_scale(op, k, X, Y, 1, 0);
+    return PU_OK;
+}
+
+/* Y = Op^-1 X */
+PU__FN pu_status pu__blocks_solve(PU__SOLVE_ARGS)
+{
+    pu__blocks_scale(op, k, X, Y, 2, 0);
+    return PU_OK;
+}
+
+/* grad_b += sum_j weight_j p_j'q_j over block b */
+PU__FN pu_status pu__blocks_grad(PU__GRAD_ARGS)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    pu_int first = 0;
+    for (pu_int b = 0; b < a->count; b++) {
+        double sum = 0;
+        for (pu_int j = 0; j < k; j++)
+            sum += (double)weight[j] * pu__dot(a->size[b], NULL, pu__col(P, j) + first, pu__col(Q, j) + first);
+        grad[b] += (pu_real)sum;
+        first += a->size[b];
+    }
+    return PU_OK;
+}
+
+/* y_i += the precision of its block */
+PU__FN pu_status pu__blocks_diag(PU__DIAG_ARGS)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    for (pu_int b = 0; b < a->count; b++)
+        for (pu_int i = 0; i < a->size[b]; i++)
+            *y++ += a->precision[b];
+    return PU_OK;
+}
+
+/* log det of what is proper */
+PU__FN pu_status pu__blocks_logdet(PU__LOGDET_ARGS)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    *value = 0;
+    for (pu_int b = 0; b < a->count; b++)
+        *value += (double)a->size[b] * log((double)a->precision[b]);
+    return PU_OK;
+}
+
+/* grad_b += weight size_b / precision_b */
+PU__FN pu_status pu__blocks_logdet_grad(PU__LOGDET_GRAD_ARGS)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    for (pu_int b = 0; b < a->count; b++)
+        grad[b] += weight * (pu_real)a->size[b] / a->precision[b];
+    return PU_OK;
+}
+
+/* B += Op */
+PU__FN pu_status pu__blocks_band_add(const pu_op *op, pu_int width, double *B)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    for (pu_int b = 0; b < a->count; b++)
+        for (pu_int i = 0; i < a->size[b]; i++) {
+            *B += (double)a->precision[b];
+            B += width + 1;
+        }
+    return PU_OK;
+}
+
+/* grad_b += weight times the sum of S_ii over block b */
+PU__FN pu_status pu__blocks_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    for (pu_int b = 0; b < a->count; b++) {
+        double sum = 0;
+        for (pu_int i = 0; i < a->size[b]; i++) {
+            sum += *S;
+            S += width + 1;
+        }
+        grad[b] += (pu_real)(weight * sum);
+    }
+    return PU_OK;
+}
+
+/* All entries of the blocks, with those that are flat; 0 where a size makes no sense. */
+PU__FN pu_int pu__blocks_rows(const pu_blocks *a)
+{
+    pu_int rows = a && a->flat >= 0 && a->count > 0 && a->size ? a->flat : -1;
+    for (pu_int b = 0; rows >= 0 && b < a->count; b++)
+        rows = a->size[b] < 1 || a->size[b] > PTRDIFF_MAX / 4 - rows ? -1 : rows + a->size[b];
+    return pu__most(rows, 0);
+}
+
+/* Sizes as they were, precisions positive and finite. */
+PU__FN pu_status pu__blocks_check(const pu_op *op, pu_int *index)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    *index = -1;
+    if (!a || !a->precision)
+        return PU_E_NULL;
+    if (pu__blocks_rows(a) != op->rows || a->count != op->params)
+        return PU_E_SIZE;
+    for (pu_int b = 0; b < a->count; b++) {
+        *index = b;
+        if (!pu__finite(a->precision[b]))
+            return PU_E_NONFINITE;
+        if (!(a->precision[b] > 0))
+            return PU_E_NOT_POSITIVE;
+    }
+    return PU_OK;
+}
+
+/* One parameter for each block. */
+PU_DEF pu_op pu_op_blocks(const pu_blocks *a)
+{
+    pu_int rows = pu__blocks_rows(a);
+    pu_op op = pu__op_zero(rows, rows, rows > 0 ? a->count : 0, a);
+    if (rows < 1)
+        return op;
+    op.form = PU_FORM_BLOCKS;
+    op.apply = op.apply_t = pu__blocks_apply;
+    op.grad = pu__blocks_grad;
+    op.diag = pu__blocks_diag;
+    op.sample = pu__blocks_sample;
+    if (a->flat == 0)
+        op.solve = pu__blocks_solve;
+    op.logdet = pu__blocks_logdet;
+    op.logdet_grad = pu__blocks_logdet_grad;
+    op.check = pu__blocks_check;
+    op.band_add = pu__blocks_band_add;
+    op.band_grad = pu__blocks_band_grad;
+    op.flops = (double)rows;
     return op;
 }
 
@@ -10204,6 +10574,8 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
     case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);
     case PU_FORM_FOURIER: return pu_op_fourier((const pu_fourier *)op->data);
+    case PU_FORM_LEVELS: return pu_op_levels((const pu_levels *)op->data);
+    case PU_FORM_BLOCKS: return pu_op_blocks((const pu_blocks *)op->data);
     case PU_FORM_CHAIN: return pu__op_chain((const pu__chain *)op->data);
     case PU_FORM_GENERAL: break;
     }
@@ -12474,6 +12846,8 @@ PU__FN void pu__add_row(pu_int S, double *R, double *g)
    follows, and all that is known of state j. A pivot of A below that would be rounding, and no knowledge. v: D reals. */
 PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_report *report)
 {
+    if (p->model->Gamma->form == PU_FORM_BLOCKS)
+        return PU_OK; /* no states: pivots of A tell */
     const pu_ssm *m = (const pu_ssm *)p->model->Gamma->data;
     pu_int S = m->states, t = 0, state = 0, first = 0;
     double X[PU__SSM_SQUARE] = {0}, R[PU__SSM_SQUARE] = {0}, beside[PU_SSM_MAX] = {0}; /* X = A^t */
@@ -18046,6 +18420,8 @@ PU__FN pu_status pu__simulate_solve(pu__simulation *w, pu_int first, pu_int k, p
     pu_solve_arrays arrays = PU__ZERO;
     pu_report part;
     pu_status status;
+    if (Gamma->form == PU_FORM_BLOCKS) /* what is flat is left at zero */
+        return pu__blocks_solve(Gamma, k, w->delta, z, w->work);
     if (Gamma->solve)
         return Gamma->solve(Gamma, k, w->delta, z, w->work) ? pu__operator_failed(report, "Gamma.solve", first) : PU_OK;
     arrays.k = k;
@@ -18118,7 +18494,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
         return pu__refuse(report, PU_E_NULL, "z and y (at least one is needed)");
     if (!Gamma->sample)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
-    if (pu__diffuse(Gamma))
+    if (pu__diffuse(Gamma) && Gamma->form != PU_FORM_BLOCKS)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma (a diffuse start has no draws)");
     if (pu__check_numbers(&w.r.model, NULL, n, report))
         return report->status;
@@ -21457,6 +21833,349 @@ PU_DEF pu_status pu_model_regressors(pu_model *model, pu_model *inner, pu_int p,
     made->begins_with_Phi = inner->begins_with_Phi;
     pu__around_end(&d, model, "regressors ", pu__fnv(PU__FNV, X, bytes));
     return PU_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>effects   y = X b + sum_g Z_g u_g + e: mixed effects with crossed or nested groups
+
+   z = (u_1 .. u_G), and b behind it with REML; Gamma is 1/sigma_g^2 in the block of u_g and 0 in that of b. With ML
+   eta = X b, and b is a part of theta.
+   ------------------------------------------------------------------------------------------------ */
+
+/* Data of the model. */
+typedef struct {
+    pu_levels levels;
+    pu_blocks blocks;
+    pu_group *group;    /* G: as given */
+    pu_int *size;       /* G */
+    pu_real *precision; /* G: 1 / sigma_g^2 */
+    pu_real *psi, *eta; /* M; eta: ML */
+    pu_int M, p, b;     /* rows; columns of X; of them those in theta: all with ML, none with REML */
+    const pu_real *X;
+    double *sums;       /* levels, twice: sums of a start */
+    double *normal;     /* p x (p + 2): [X'X | X'y | diag X'X] */
+    char name[64];
+} pu__effects;
+
+/* One of these while it is being made. */
+typedef struct {
+    pu_model made;
+    pu__effects effects;
+    pu__call call;
+} pu__effects_draft;
+
+/* The data of a model of effects. */
+PU__FN pu__effects *pu__effects_of(const pu_model *model) { return (pu__effects *)model->data; }
+
+/* Its arrays. */
+PU__FN void pu__effects_layout(void *self, pu__arena *arena)
+{
+    pu__effects_draft *d = (pu__effects_draft *)self;
+    pu__effects *s = &d->effects;
+    pu_int G = s->levels.groups;
+    d->made.data = pu__take(arena, 1, 1, sizeof *s);
+    s->group = (pu_group *)pu__take(arena, G, 1, sizeof(pu_group));
+    s->size = pu__indices(arena, G);
+    s->precision = pu__reals(arena, G, 1);
+    s->psi = pu__reals(arena, s->M, 1);
+    s->eta = pu__reals(arena, s->M, s->b > 0);
+    s->sums = pu__doubles(arena, pu__levels_count(&s->levels), 2);
+    s->normal = pu__doubles(arena, s->p, s->p + 2);
+}
+
+/* model.set: theta -> precisions, psi and eta = X b. All logarithms are tried before anything is written. */
+PU__FN pu_status pu__effects_set(PU__SET_ARGS)
+{
+    pu__effects *s = pu__effects_of(model);
+    pu_int G = s->levels.groups;
+    pu_real x = 0;
+    for (pu_int i = s->b; i < model->params; i++)
+        if (!pu__exp(theta[i], &x))
+            return pu__refuse_entry(index, i);
+    for (pu_int g = 0; g < G; g++) {
+        pu__exp(theta[s->b + g], &x);
+        s->precision[g] = 1 / x;
+    }
+    pu__exp(theta[s->b + G], &x);
+    pu__fill(s->psi, 1 / x, s->M);
+    for (pu_int m = 0; s->b > 0 && m < s->M; m++)
+        s->eta[m] = (pu_real)pu__dot(s->p, NULL, s->X + m * s->p, theta);
+    return PU_OK;
+}
+
+/* model.grad: b by X'; d/d log sigma^2 = -1/sigma^2 d/d precision. */
+PU__FN pu_status pu__effects_grad(PU__MODEL_GRAD_ARGS)
+{
+    const pu__effects *s = pu__effects_of(model);
+    pu_int G = s->levels.groups;
+    double sum = 0;
+    for (pu_int i = 0; i < s->b; i++) {
+        double dot = 0;
+        for (pu_int m = 0; m < s->M; m++)
+            dot += (double)s->X[m * s->p + i] * (double)g->eta[m];
+        grad[i] = (pu_real)dot;
+    }
+    for (pu_int i = 0; i < G; i++)
+        grad[s->b + i] = -s->precision[i] * g->Gamma[i];
+    for (pu_int m = 0; m < s->M; m++)
+        sum += (double)g->psi[m];
+    grad[s->b + G] = (pu_real)(-(double)s->psi[0] * sum);
+    return PU_OK;
+}
+
+/* normal = [X'X | X'y | diag X'X] of the observed entries of all data. */
+PU__FN void pu__effects_normal(const pu__effects *s, const pu_data *data)
+{
+    pu_int p = s->p, wide = p + 2, row = 0;
+    pu_real y = 0;
+    memset(s->normal, 0, (size_t)(p * wide) * sizeof *s->normal);
+    for (pu_int n = 0; n < data->n && p > 0; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            const pu_real *x = s->X + row * p;
+            for (pu_int i = 0; i < p; i++) {
+                double *to = s->normal + i * wide, one = (double)x[i];
+                for (pu_int k = 0; k < p; k++)
+                    to[k] += one * (double)x[k];
+                to[p] += one * (double)y;
+                to[p + 1] += one * one;
+            }
+        }
+}
+
+/* What is left of y in a row by the coefficients that pu__eliminate has found. */
+PU__FN double pu__effects_rest(const pu__effects *s, pu_int row, double y)
+{
+    for (pu_int i = 0; i < s->p; i++)
+        y -= (double)s->X[row * s->p + i] * s->normal[i * (s->p + 2) + s->p];
+    return y;
+}
+
+/* The share of group g in the mean square T of what least squares leave, r, from the sums r_l = sum slope r over the rows of
+   each level, n_l = sum slope^2: the mean of sum_l r_l^2 / n_l is sum_l n_l sigma_g^2, and T without the group's share for
+   each level, as if what the other groups do were noise. *square: the mean of slope^2. */
+PU__FN double pu__effects_share(const pu__effects *s, const pu_data *data, pu_int g, double T, double *square)
+{
+    const pu_group *group = s->group + g;
+    pu_int levels = group->levels, row = 0;
+    double between = 0, weight = 0, seen = 0, rows = 0, share;
+    pu_real y = 0;
+    for (pu_int n = 0; n < data->n; n++) {
+        memset(s->sums, 0, (size_t)(2 * levels) * sizeof *s->sums);
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            double slope = group->slope ? (double)group->slope[row] : 1, *to = s->sums + 2 * (pu_int)group->level[row];
+            to[0] += slope * pu__effects_rest(s, row, (double)y);
+            to[1] += slope * slope;
+            rows += 1;
+        }
+        for (pu_int l = 0; l < levels; l++) {
+            const double *at = s->sums + 2 * l;
+            if (!(at[1] > 0))
+                continue;
+            between += at[0] * at[0] / at[1];
+            weight += at[1];
+            seen += 1;
+        }
+    }
+    *square = pu__positive_or(weight / rows, 1);
+    share = (between / T - seen) / (rows - seen);
+    return pu__clamp(pu__finite_double(share) ? share : 0.1, 0.01, 1);
+}
+
+/* model.start: b by least squares, variances from the moments of what that leaves. Each share of the variance is at least
+   a hundredth, the noise's at least a twentieth. */
+PU__FN pu_status pu__effects_start(PU__START_ARGS)
+{
+    const pu__effects *s = pu__effects_of(model);
+    pu_int G = s->levels.groups, row = 0;
+    double T = 0, count = 0, shared = 0;
+    pu_real y = 0;
+    pu__effects_normal(s, data);
+    pu__eliminate(s->p, s->normal);
+    for (pu_int i = 0; i < s->b; i++)
+        theta[i] = (pu_real)s->normal[i * (s->p + 2) + s->p];
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            double rest = pu__effects_rest(s, row, (double)y);
+            T += rest * rest;
+            count += 1;
+        }
+    T = pu__positive_or(count > 0 ? T / count : 1, 1);
+    for (pu_int g = 0; g < G; g++) {
+        double square = 1, share = pu__effects_share(s, data, g, T, &square);
+        theta[s->b + g] = (pu_real)log(T * share / square);
+        shared += share;
+    }
+    for (pu_int g = 0; g < G && shared > 0.95; g++)
+        theta[s->b + g] += (pu_real)log(0.95 / shared);
+    theta[s->b + G] = (pu_real)log(T * (shared > 0.95 ? 0.05 : 1 - shared));
+    return PU_OK;
+}
+
+/* model.describe: b[i], var.NAME or var.g, var.residual. */
+PU__FN void pu__effects_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu__effects *s = pu__effects_of(model);
+    pu_int g = i - s->b;
+    char name[sizeof param->name];
+    pu__text text = {name, 0, sizeof name};
+    if (g < 0) {
+        pu__describe(param, "b", i, -1, PU_SCALE_FREE);
+        param->linear = 1;
+        return;
+    }
+    pu__put(&text, "var.");
+    if (g == s->levels.groups)
+        pu__put(&text, "residual");
+    else if (s->group[g].name)
+        pu__put(&text, s->group[g].name);
+    else
+        pu__put_number(&text, "", g);
+    pu__describe(param, name, -1, -1, PU_SCALE_LOG);
+}
+
+/* Sizes and pointers of what the caller gives. */
+PU__FN pu_status pu__effects_given(const pu__effects *s, const pu_group *list, pu_method method, pu_report *report)
+{
+    pu_int G = s->levels.groups, all = 0;
+    const pu__fault faults[] = {{s->M < 1, PU_E_ARGUMENT, "M (at least one row)"},
+                                {G < 1, PU_E_ARGUMENT, "groups (at least one)"},
+                                {!list, PU_E_NULL, "group_list"},
+                                {s->p < 0, PU_E_ARGUMENT, "p (0 or more columns of X)"},
+                                {s->p > 0 && !s->X, PU_E_NULL, "X"},
+                                {method != PU_ML && method != PU_REML, PU_E_ARGUMENT, "method (PU_ML or PU_REML)"},
+                                {s->M > PTRDIFF_MAX / 1024 / (s->p + 1) || s->p > 1 << 20, PU_E_OVERFLOW, "M"},
+                                {G > 1 << 20, PU_E_OVERFLOW, "groups"},
+                                {0, PU_OK, ""}};
+    if (pu__refuse_first(faults, report))
+        return report->status;
+    for (pu_int g = 0; g < G; g++) {
+        const pu_group *group = list + g;
+        if (!group->level)
+            return pu__fail(report, PU_E_NULL, "group_list[index].level", -1, g);
+        if (group->levels < 1 || group->levels > INT32_MAX)
+            return pu__fail(report, PU_E_ARGUMENT, "group_list[index].levels (1 to 2^31 - 1)", -1, g);
+        all += group->levels;
+        if (all > PTRDIFF_MAX / 1024)
+            return pu__fail(report, PU_E_OVERFLOW, "group_list[index].levels", -1, g);
+    }
+    return PU_OK;
+}
+
+/* Numbers of what the caller gives: levels that exist, finite slopes and regressors, columns of X that do not depend on each
+   other. Index of a level or slope: g M + row. */
+PU__FN pu_status pu__effects_numbers(const pu__effects *s, pu_report *report)
+{
+    pu_int M = s->M, p = s->p, wide = p + 2;
+    for (pu_int g = 0; g < s->levels.groups; g++) {
+        const pu_group *group = s->group + g;
+        for (pu_int m = 0; m < M; m++) {
+            if (group->level[m] < 0 || group->level[m] >= group->levels) {
+                (void)pu__fail(report, PU_E_ARGUMENT, "group_list.level (index: group M + row; 0 to levels - 1)", -1, g * M + m);
+                report->where.most = group->levels - 1;
+                return report->status;
+            }
+            if (group->slope && !pu__finite(group->slope[m]))
+                return pu__fail(report, PU_E_NONFINITE, "group_list.slope (index: group M + row)", -1, g * M + m);
+        }
+    }
+    if (p < 1)
+        return PU_OK;
+    if (pu__check_array(M * p, s->X, 0, "X", -1, report))
+        return report->status;
+    memset(s->normal, 0, (size_t)(p * wide) * sizeof *s->normal);
+    for (pu_int m = 0; m < M; m++)
+        for (pu_int i = 0; i < p; i++)
+            for (pu_int k = 0; k < p; k++)
+                s->normal[i * wide + k] += (double)s->X[m * p + i] * (double)s->X[m * p + k];
+    for (pu_int i = 0; i < p; i++)
+        s->normal[i * wide + p + 1] = s->normal[i * wide + i];
+    pu__eliminate(p, s->normal);
+    for (pu_int i = 0; i < p; i++)
+        if (!(s->normal[i * wide + i] > 1e-10 * s->normal[i * wide + p + 1]))
+            return pu__fail(report, PU_E_ARGUMENT, "X (a column that depends on those before it)", -1, i);
+    return PU_OK;
+}
+
+/* Checkpoints tell models apart by their names: a hash of levels, slopes, regressors and method. */
+PU__FN const char *pu__effects_name(pu__effects *s)
+{
+    uint64_t hash = pu__fnv(PU__FNV, s->X, (size_t)(s->M * s->p) * sizeof *s->X);
+    for (pu_int g = 0; g < s->levels.groups; g++) {
+        const pu_group *group = s->group + g;
+        hash = pu__fnv(hash, group->level, (size_t)s->M * sizeof *group->level);
+        if (group->slope)
+            hash = pu__fnv(hash, group->slope, (size_t)s->M * sizeof *group->slope);
+    }
+    pu__text text = {s->name, 0, sizeof s->name};
+    pu__put_number(&text, s->b == s->p ? "mixed effects " : "mixed effects by REML ", (pu_int)(hash & 0x7fffffff));
+    return s->name;
+}
+
+/* Once there is memory: the groups are copied, what was given is looked at, *model gets its functions. */
+PU__FN pu_status pu__effects_open(pu_model *model, const pu__effects *made, const pu_group *list, pu_report *report)
+{
+    pu__effects *s = pu__effects_of(model);
+    pu_int G = made->levels.groups;
+    *s = *made;
+    for (pu_int g = 0; g < G; g++) {
+        s->group[g] = list[g];
+        s->size[g] = list[g].levels;
+    }
+    s->levels.group = s->group;
+    s->blocks.size = s->size;
+    s->blocks.precision = s->precision;
+    if (pu__effects_numbers(s, report))
+        return report->status;
+    model->name = pu__effects_name(s);
+    model->params = s->b + G + 1;
+    model->uses = PU_USES_GAMMA | PU_USES_PSI | (s->b > 0 ? (unsigned)PU_USES_ETA : 0u);
+    model->tied_psi = 1;
+    model->Gamma = pu_op_blocks(&s->blocks);
+    model->Phi = pu_op_levels(&s->levels);
+    model->lgm.psi = s->psi;
+    model->lgm.eta = s->b > 0 ? s->eta : NULL;
+    model->set = pu__effects_set;
+    model->grad = pu__effects_grad;
+    model->start = pu__effects_start;
+    model->describe = pu__effects_describe;
+    pu__model_link(model);
+    return PU_OK;
+}
+
+/* Mixed effects. lint: the arguments are what the model is made of */
+PU_DEF pu_status pu_model_effects(pu_model *model, pu_int M, pu_int groups, const pu_group *group_list, pu_int p,
+                                  const pu_real *X, pu_method method, pu_report *report)
+{
+    pu__effects_draft d;
+    pu__effects *s = &d.effects;
+    memset(&d, 0, sizeof d);
+    if (model)
+        d.made.memory = model->memory;
+    report = pu__begin(&d.call, &d.made.memory, report);
+    if (!model)
+        return pu__refuse(report, PU_E_NULL, "model");
+    s->M = M;
+    s->p = p;
+    s->b = method == PU_REML ? 0 : p;
+    s->X = X;
+    s->levels.rows = M;
+    s->levels.groups = groups;
+    s->levels.group = group_list;
+    s->levels.p = method == PU_REML ? p : 0;
+    s->levels.X = X;
+    s->blocks.count = groups;
+    s->blocks.flat = s->levels.p;
+    if (pu__effects_given(s, group_list, method, report))
+        return report->status;
+    pu_status status = pu__model_memory(&d.made, &d.call, pu__effects_layout, &d, model);
+    if (status)
+        return status;
+    pu_model *made = &d.made;
+    *model = *made;
+    status = pu__effects_open(model, s, group_list, report);
+    if (status)
+        pu_model_free(model);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------

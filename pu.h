@@ -48,7 +48,7 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>levels >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
+    >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>cells >>engines >>plan >>batch >>crossed >>sums >>gradient >>predict >>model >>models >>dynamics
     >>structural >>around >>effects >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
@@ -452,7 +452,9 @@ typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
     X(PU_KALMAN, 5, "kalman")            /* square-root smoother: T S^3, several times banded, but the most exact where a \
                                             start is wide; Gamma a pu_op_ssm or pu_op_ar (order <= PU_SSM_MAX), each row \
                                             of Phi within one time step; PU_EXACT only */ \
-    X(PU_ENGINE_AUTO, 6, "auto")         /* per datum the cheapest of those that apply; see report.plan */
+    X(PU_SCHUR, 6, "schur")              /* mixed effects: the largest group eliminated exactly, Cholesky of what is left, of \
+                                            the other groups' levels: n^3; pu_model_effects; PU_EXACT only */ \
+    X(PU_ENGINE_AUTO, 7, "auto")         /* per datum the cheapest of those that apply; see report.plan */
 typedef enum {
 #define PU_X(name, value, text) name = value,
     PU_ENGINE_LIST(PU_X)
@@ -14759,6 +14761,708 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>cells   groups of rows by their sums: which levels meet, how often, and what is left when the largest group is eliminated
+
+   With psi = beta everywhere A = beta (R + Z'Z), R = diag(rho), rho_g = lambda_g / beta. The group with most levels comes first,
+   and z = (z_1, z_2), z_2 all other groups:
+
+     R + Z'Z = [ D1  C ]    D1 diagonal,    S = D2 + B - C'D1^-1 C        log det (R + Z'Z) = log det D1 + log det S
+               [ C'  D2 + B ]
+
+   C and B hold one number for each pair of levels that some row has, a cell. Everything that is of M rows has become a sum over
+   levels or cells. Columns of z_2 are stored side by side, PU__ABEAM of them, so that the number of a cell is read once for all of
+   them, and one vector instruction serves several.
+   Coefficients b with a flat prior stay outside: with F = Z'X and W = (R + Z'Z)^-1 F
+
+     A / beta = [ R + Z'Z  F ]     H = X'X - F'W,    log det = log det (R + Z'Z) + log det H,    inverse = [ .^-1 0 ] + [ -W ] H^-1 [ -W' I ]
+                [ F'     X'X ]                                                                          [ 0    0 ]   [  I ]
+   ------------------------------------------------------------------------------------------------ */
+
+enum { PU__ABEAM = 64 / (int)sizeof(pu_real), PU__BEAMS = PU__ABEAM / PU__WIDTH }; /* columns side by side; vectors that hold them */
+
+/* Which levels meet: made once for a model, of all rows. */
+typedef struct {
+    pu_levels levels;
+    pu_int first;        /* the group that is eliminated */
+    pu_int n1, n2;       /* its levels, those of the others */
+    pu_int *at;          /* groups: where each begins in z_2; 0 for the first group, in z_1 */
+    pu_int *start;       /* n1 + 1: cells of C by levels of the first group, */
+    int32_t *col;        /* their places in z_2, ascending, */
+    pu_real *value;      /* and sums of slope slope' over the rows that have both */
+    pu_int *start2;      /* n2 + 1, three groups or more: cells of B above the diagonal, likewise */
+    int32_t *col2;
+    pu_real *value2;
+    double *square;      /* n1 + n2: diagonal of Z'Z */
+    double pairs;        /* sum over the rows of C of their squared lengths: what forming S takes */
+} pu__cells;
+
+/* Room for them: no more than the rows have. */
+PU__FN void pu__cells_layout(pu__cells *c, pu__arena *arena)
+{
+    pu_int G = c->levels.groups, M = c->levels.rows, between = (G - 1) * (G - 2) / 2;
+    c->at = pu__indices(arena, G);
+    c->start = pu__indices(arena, c->n1 + 1);
+    c->col = (int32_t *)pu__take(arena, M, G - 1, sizeof(int32_t));
+    c->value = pu__reals(arena, M, G - 1);
+    c->start2 = pu__indices(arena, between ? c->n2 + 1 : 0);
+    c->col2 = (int32_t *)pu__take(arena, M, between, sizeof(int32_t));
+    c->value2 = pu__reals(arena, M, between);
+    c->square = pu__doubles(arena, c->n1 + c->n2, 1);
+}
+
+/* The group with most levels is eliminated; sizes follow. */
+PU__FN void pu__cells_sizes(pu__cells *c)
+{
+    const pu_group *group = c->levels.group;
+    for (pu_int g = 1; g < c->levels.groups; g++)
+        if (group[g].levels > group[c->first].levels)
+            c->first = g;
+    c->n1 = group[c->first].levels;
+    c->n2 = pu__levels_count(&c->levels) - c->n1;
+}
+
+/* The slope of row m in group g. */
+PU__FN double pu__slope(const pu_group *group, pu_int m) { return group->slope ? (double)group->slope[m] : 1; }
+
+/* Moves entry `at` of a heap of n pairs (col, value) down to its place: the largest col is on top. */
+PU__FN void pu__heap_down(pu_int at, pu_int n, int32_t *col, pu_real *value)
+{
+    int32_t key = col[at];
+    pu_real kept = value[at];
+    for (pu_int child = 2 * at + 1; child < n; child = 2 * at + 1) {
+        if (child + 1 < n && col[child + 1] > col[child])
+            child++;
+        if (col[child] <= key)
+            break;
+        col[at] = col[child];
+        value[at] = value[child];
+        at = child;
+    }
+    col[at] = key;
+    value[at] = kept;
+}
+
+/* Sorts n pairs by col, in place, and adds up those of the same col; returns how many are left. */
+PU__FN pu_int pu__cells_sort(pu_int n, int32_t *col, pu_real *value)
+{
+    pu_int count = 0;
+    for (pu_int i = n / 2 - 1; i >= 0; i--)
+        pu__heap_down(i, n, col, value);
+    for (pu_int i = n - 1; i > 0; i--) {
+        int32_t key = col[0];
+        pu_real kept = value[0];
+        col[0] = col[i];
+        value[0] = value[i];
+        col[i] = key;
+        value[i] = kept;
+        pu__heap_down(0, i, col, value);
+    }
+    for (pu_int i = 0; i < n; i++) {
+        if (count > 0 && col[count - 1] == col[i]) {
+            value[count - 1] += value[i];
+            continue;
+        }
+        col[count] = col[i];
+        value[count++] = value[i];
+    }
+    return count;
+}
+
+/* One matrix of cells: rows by the levels of group g from row `offset` on, columns those of groups h that come behind g in the
+   order first, then the others. Called for the first group alone (C), or for all others (B). */
+PU__FN void pu__cells_matrix(const pu__cells *c, int others, pu_int rows, pu_int *start, int32_t *col, pu_real *value)
+{
+    const pu_levels *a = &c->levels;
+    pu_int to = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (pu_int g = 0; g < a->groups; g++)
+            for (pu_int h = others ? g + 1 : 0; h < a->groups; h++) {
+                const pu_group *one = a->group + g, *other = a->group + h;
+                if (h == c->first || (g == c->first) == others)
+                    continue;
+                for (pu_int m = 0; m < a->rows; m++) {
+                    pu_int row = c->at[g] + one->level[m];
+                    if (pass == 0) {
+                        start[row + 1]++;
+                        continue;
+                    }
+                    pu_int place = start[row]++;
+                    col[place] = (int32_t)(c->at[h] + other->level[m]);
+                    value[place] = (pu_real)(pu__slope(one, m) * pu__slope(other, m));
+                }
+            }
+        for (pu_int i = 0; pass == 0 && i < rows; i++)
+            start[i + 1] += start[i];
+    }
+    /* start is now where each row ends */
+    for (pu_int i = rows; i > 0; i--)
+        start[i] = start[i - 1];
+    start[0] = 0;
+    for (pu_int i = 0, from = 0; i < rows; i++) {
+        pu_int end = start[i + 1], count = pu__cells_sort(end - from, col + from, value + from);
+        memmove(col + to, col + from, (size_t)count * sizeof *col);
+        memmove(value + to, value + from, (size_t)count * sizeof *value);
+        from = end;
+        to += count;
+        start[i + 1] = to;
+    }
+}
+
+/* The cells of all rows. Arrays are zero before. */
+PU__FN void pu__cells_fill(pu__cells *c)
+{
+    const pu_levels *a = &c->levels;
+    pu_int next = 0;
+    for (pu_int g = 0; g < a->groups; g++) {
+        c->at[g] = g == c->first ? 0 : next;
+        next += g == c->first ? 0 : a->group[g].levels;
+    }
+    for (pu_int g = 0; g < a->groups; g++) {
+        double *square = c->square + (g == c->first ? 0 : c->n1) + c->at[g];
+        for (pu_int m = 0; m < a->rows; m++) {
+            double slope = pu__slope(a->group + g, m);
+            square[a->group[g].level[m]] += slope * slope;
+        }
+    }
+    pu__cells_matrix(c, 0, c->n1, c->start, c->col, c->value);
+    if (a->groups > 2)
+        pu__cells_matrix(c, 1, c->n2, c->start2, c->col2, c->value2);
+    for (pu_int i = 0; i < c->n1; i++) {
+        double count = (double)(c->start[i + 1] - c->start[i]);
+        c->pairs += count * count;
+    }
+}
+
+/* ---- a datum: sums over its rows ---- */
+
+/* What the engines work with: of a job, and of the datum at hand. */
+typedef struct {
+    const pu__cells *cells;
+    pu_int n1, n2, p, most;  /* p: coefficients with a flat prior; most: columns solved at a time */
+    int threads;
+    pu_real *own, *own2;     /* cells of C and B of the observed rows, where some are missing */
+    const pu_real *value, *value2; /* those, or the model's */
+    double *square;          /* n1 + n2, likewise */
+    double *zy, *zx;         /* n1 + n2: Z'e; times p: F = Z'X */
+    double *xx, *xy;         /* p x p: X'X; p: X'e */
+    double *W, *H, *Hinv;    /* as above; H becomes its Cholesky factor */
+    double *mean;            /* n1 + n2 + p */
+    double ee;               /* e'e */
+    pu_int observed;
+    double *rho;             /* groups */
+    double beta;
+    pu_real *d1;             /* n1: 1 / D1 */
+    pu_real *d2, *diag;      /* n2: D2, the diagonal of S */
+    double logdet;           /* log det D1 */
+    /* Schur */
+    pu_int *start_t;         /* n2 + 1: C by its columns, */
+    int32_t *row_t;
+    pu_real *value_t;
+    pu_real *S, *Y;          /* n2 x n2: S, its factor L, then S^-1; L^-1 */
+    pu_real *panels;         /* threads of them */
+    pu_int panel;            /* reals of each */
+    double *rows;            /* threads x n2: a row of S */
+    pu_real *column;         /* n2 */
+    double kappa;            /* by how much rounding is enlarged */
+    double *row_sum;         /* n2 */
+    /* probes */
+    pu_real *root;           /* n2: of the diagonal of S */
+    double *traces;          /* of each probe, or the exact ones: groups */
+    double known;            /* sum of d1 + d1^2 c'M^-1 c */
+    pu_report *reports;      /* of each block */
+    pu_real *spread;         /* n1: diagonal of the first block of the inverse */
+} pu__crossed;
+
+/* Is the number of a cell that row m has in C or B there? It must be: a place in a row that is sorted. */
+PU__FN pu_int pu__cell_at(const pu_int *start, const int32_t *col, pu_int row, pu_int wanted)
+{
+    pu_int low = start[row], high = start[row + 1] - 1;
+    while (low < high) {
+        pu_int middle = low + (high - low) / 2;
+        if (col[middle] < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Adds row m, where rows are missing, to the cells and squares of the datum. */
+PU__FN void pu__crossed_count(pu__crossed *x, pu_int m)
+{
+    const pu__cells *c = x->cells;
+    const pu_levels *a = &c->levels;
+    for (pu_int g = 0; g < a->groups; g++) {
+        const pu_group *one = a->group + g;
+        pu_int row = c->at[g] + one->level[m];
+        double slope = pu__slope(one, m);
+        x->square[(g == c->first ? 0 : c->n1) + row] += slope * slope;
+        for (pu_int h = g == c->first ? 0 : g + 1; h < a->groups; h++) {
+            const pu_group *other = a->group + h;
+            pu_real product = (pu_real)(slope * pu__slope(other, m));
+            pu_int wanted = c->at[h] + other->level[m];
+            if (h == c->first || h == g)
+                continue;
+            if (g == c->first)
+                x->own[pu__cell_at(c->start, c->col, row, wanted)] += product;
+            else
+                x->own2[pu__cell_at(c->start2, c->col2, row, wanted)] += product;
+        }
+    }
+}
+
+/* Sums over the observed rows of datum n, e = y - eta: a few passes over the rows, each of which reads the level numbers in
+   order. */
+PU__FN void pu__crossed_load(pu__crossed *x, const pu_data *data, const pu_lgm *model, pu_int n)
+{
+    const pu__cells *c = x->cells;
+    const pu_levels *a = &c->levels;
+    const pu_real *eta = pu__eta(model, pu__datum(data, n));
+    pu_int levels = c->n1 + c->n2, row = 0, p = x->p;
+    int gaps;
+    pu_real y = 0;
+    x->observed = pu__count_observed(data, n);
+    gaps = x->observed < a->rows;
+    x->value = gaps ? x->own : c->value;
+    x->value2 = gaps ? x->own2 : c->value2;
+    memcpy(x->square, c->square, (size_t)levels * sizeof(double));
+    if (gaps) {
+        memset(x->square, 0, (size_t)levels * sizeof(double));
+        pu__zeros(x->own, c->start[c->n1]);
+        pu__zeros(x->own2, a->groups > 2 ? c->start2[c->n2] : 0);
+    }
+    memset(x->zy, 0, (size_t)levels * sizeof(double));
+    memset(x->zx, 0, (size_t)(levels * p) * sizeof(double));
+    memset(x->xx, 0, (size_t)(p * p) * sizeof(double));
+    memset(x->xy, 0, (size_t)p * sizeof(double));
+    x->ee = 0;
+    for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+        double e = (double)y - (eta ? (double)eta[row] : 0);
+        const pu_real *X = a->X + row * p;
+        x->ee += e * e;
+        for (pu_int g = 0; g < a->groups; g++) {
+            const pu_group *group = a->group + g;
+            double slope = pu__slope(group, row);
+            pu_int place = (g == c->first ? 0 : c->n1) + c->at[g] + group->level[row];
+            x->zy[place] += slope * e;
+            for (pu_int i = 0; i < p; i++)
+                x->zx[place * p + i] += slope * (double)X[i];
+        }
+        for (pu_int i = 0; i < p; i++) {
+            x->xy[i] += (double)X[i] * e;
+            for (pu_int j = 0; j < p; j++)
+                x->xx[i * p + j] += (double)X[i] * (double)X[j];
+        }
+        if (gaps)
+            pu__crossed_count(x, row);
+    }
+}
+
+/* D1, D2 and the diagonal of S for precisions lambda and beta. */
+PU__FN void pu__crossed_scale(pu__crossed *x, const pu_real *lambda, double beta)
+{
+    const pu__cells *c = x->cells;
+    const double *square = x->square;
+    x->beta = beta;
+    x->logdet = 0;
+    for (pu_int g = 0; g < c->levels.groups; g++) {
+        pu_int levels = c->levels.group[g].levels;
+        x->rho[g] = (double)lambda[g] / beta;
+        for (pu_int l = 0; l < levels; l++) {
+            double D = x->rho[g] + square[(g == c->first ? 0 : c->n1) + c->at[g] + l];
+            if (g == c->first) {
+                x->d1[l] = (pu_real)(1 / D);
+                x->logdet += log(D);
+            } else
+                x->d2[c->at[g] + l] = (pu_real)D;
+        }
+    }
+    for (pu_int j = 0; j < c->n2; j++)
+        x->row_sum[j] = (double)x->d2[j];
+    for (pu_int i = 0; i < c->n1; i++)
+        for (pu_int at = c->start[i]; at < c->start[i + 1]; at++) {
+            double value = (double)x->value[at];
+            x->row_sum[c->col[at]] -= value * value * (double)x->d1[i];
+        }
+    for (pu_int j = 0; j < c->n2; j++)
+        x->diag[j] = (pu_real)x->row_sum[j];
+}
+
+/* ---- products with S ---- */
+
+/* The part of one row of C in y -= C'D1^-1 C x: t = scale c'x, then y -= c t. x, y: PU__ABEAM columns side by side. */
+PU__INLINE void pu__cells_row(pu_int count, const int32_t *col, const pu_real *value, pu_real scale, const pu_real *x, pu_real *y)
+{
+    const pu__vector zero = {0};
+    pu__vector t[PU__BEAMS];
+    PU__UNROLL
+    for (int l = 0; l < PU__BEAMS; l++)
+        t[l] = zero;
+    for (pu_int i = 0; i < count; i++) {
+        const pu_real *from = x + (pu_int)col[i] * PU__ABEAM;
+        PU__UNROLL
+        for (int l = 0; l < PU__BEAMS; l++)
+            t[l] += value[i] * pu__vload(from + l * PU__WIDTH);
+    }
+    PU__UNROLL
+    for (int l = 0; l < PU__BEAMS; l++)
+        t[l] *= scale;
+    for (pu_int i = 0; i < count; i++) {
+        pu_real *to = y + (pu_int)col[i] * PU__ABEAM;
+        PU__UNROLL
+        for (int l = 0; l < PU__BEAMS; l++)
+            *pu__v(to + l * PU__WIDTH) -= value[i] * t[l];
+    }
+}
+
+/* y += B x and B'x for one row of B above the diagonal, of the same columns. */
+PU__INLINE void pu__cells_both(pu_int row, pu_int count, const int32_t *col, const pu_real *value, const pu_real *x, pu_real *y)
+{
+    const pu__vector zero = {0};
+    pu__vector t[PU__BEAMS];
+    PU__UNROLL
+    for (int l = 0; l < PU__BEAMS; l++)
+        t[l] = zero;
+    const pu_real *own = x + row * PU__ABEAM;
+    for (pu_int i = 0; i < count; i++) {
+        const pu_real *from = x + (pu_int)col[i] * PU__ABEAM;
+        pu_real *to = y + (pu_int)col[i] * PU__ABEAM;
+        PU__UNROLL
+        for (int l = 0; l < PU__BEAMS; l++) {
+            t[l] += value[i] * pu__vload(from + l * PU__WIDTH);
+            *pu__v(to + l * PU__WIDTH) += value[i] * pu__vload(own + l * PU__WIDTH);
+        }
+    }
+    PU__UNROLL
+    for (int l = 0; l < PU__BEAMS; l++)
+        *pu__v(y + row * PU__ABEAM + l * PU__WIDTH) += t[l];
+}
+
+/* S as the solver sees it, and the scratch of a thread: PU__ABEAM columns side by side, twice. */
+typedef struct {
+    const pu__crossed *x;
+    pu_real *from, *to; /* n2 x PU__ABEAM */
+} pu__eliminated;
+
+/* Y = S X or Y += S X, PU__ABEAM columns at a time; one sweep over the cells. */
+PU__FN pu_status pu__eliminated_product(PU__PRODUCT_ARGS)
+{
+    const pu__eliminated *s = (const pu__eliminated *)self;
+    const pu__crossed *x = s->x;
+    const pu__cells *c = x->cells;
+    pu_int wide = PU__ABEAM;
+    for (pu_int first = 0; first < k; first += wide) {
+        pu_int some = pu__min(wide, k - first);
+        for (pu_int j = 0; j < c->n2; j++)
+            for (pu_int l = 0; l < wide; l++) {
+                pu_real one = l < some ? pu__col(X, first + l)[j] : 0;
+                s->from[j * wide + l] = one;
+                s->to[j * wide + l] = x->d2[j] * one;
+            }
+        for (pu_int i = 0; i < c->n1; i++) {
+            pu_int at = c->start[i];
+            pu__cells_row(c->start[i + 1] - at, c->col + at, x->value + at, x->d1[i], s->from, s->to);
+        }
+        for (pu_int i = 0; c->levels.groups > 2 && i < c->n2; i++) {
+            pu_int at = c->start2[i];
+            pu__cells_both(i, c->start2[i + 1] - at, c->col2 + at, x->value2 + at, s->from, s->to);
+        }
+        for (pu_int l = 0; l < some; l++) {
+            pu_real *y = pu__col(Y, first + l);
+            for (pu_int j = 0; j < c->n2; j++)
+                y[j] = s->to[j * wide + l] + (add ? y[j] : 0);
+        }
+    }
+    return PU_OK;
+}
+
+/* f_2 - C'D1^-1 f_1, the right-hand side of the eliminated system, for every `step`-th entry of f from f on. */
+PU__FN void pu__crossed_reduce(const pu__crossed *x, const double *f, pu_int step, double *sum, pu_real *u)
+{
+    const pu__cells *c = x->cells;
+    for (pu_int j = 0; j < c->n2; j++)
+        sum[j] = f[(c->n1 + j) * step];
+    for (pu_int i = 0; i < c->n1; i++) {
+        double t = (double)x->d1[i] * f[i * step];
+        for (pu_int at = c->start[i]; at < c->start[i + 1]; at++)
+            sum[c->col[at]] -= (double)x->value[at] * t;
+    }
+    for (pu_int j = 0; j < c->n2; j++)
+        u[j] = (pu_real)sum[j];
+}
+
+/* (C v)_i for a vector over z_2. */
+PU__FN double pu__crossed_meet(const pu__crossed *x, pu_int i, const pu_real *v)
+{
+    const pu__cells *c = x->cells;
+    double sum = 0;
+    for (pu_int at = c->start[i]; at < c->start[i + 1]; at++)
+        sum += (double)x->value[at] * (double)v[c->col[at]];
+    return sum;
+}
+
+/* The whole solution of which z_2 is v: z_1 = D1^-1 (f_1 - C v), to every `step`-th entry of `to`. */
+PU__FN void pu__crossed_complete(const pu__crossed *x, const double *f, pu_int step, const pu_real *v, double *to)
+{
+    const pu__cells *c = x->cells;
+    for (pu_int i = 0; i < c->n1; i++)
+        to[i * step] = (double)x->d1[i] * (f[i * step] - pu__crossed_meet(x, i, v));
+    for (pu_int j = 0; j < c->n2; j++)
+        to[(c->n1 + j) * step] = (double)v[j];
+}
+
+/* With W known: H, its factor, its inverse and the mean of b; mean_u -= W b. Returns the coefficient that is not identified, or
+   -1. *logdet += log det H. */
+PU__FN pu_int pu__crossed_border(pu__crossed *x, double *logdet)
+{
+    pu_int p = x->p, levels = x->n1 + x->n2;
+    double *b = x->mean + levels;
+    for (pu_int i = 0; i < p; i++) {
+        b[i] = x->xy[i];
+        for (pu_int j = 0; j < p; j++)
+            x->H[i * p + j] = x->xx[i * p + j];
+    }
+    for (pu_int l = 0; l < levels; l++)
+        for (pu_int i = 0; i < p; i++) {
+            b[i] -= x->W[l * p + i] * x->zy[l];
+            for (pu_int j = 0; j < p; j++)
+                x->H[i * p + j] -= x->zx[l * p + i] * x->W[l * p + j];
+        }
+    pu_int bad = pu__cholesky_double(p, x->H, logdet);
+    for (pu_int i = 0; i < p && bad < 0; i++)
+        if (!(x->H[i * (p + 1)] * x->H[i * (p + 1)] > 1e-12 * x->xx[i * (p + 1)]))
+            bad = i;
+    if (bad >= 0)
+        return bad;
+    memcpy(x->Hinv, x->H, (size_t)(p * p) * sizeof(double));
+    pu__invert_lower(p, x->Hinv);
+    for (pu_int j = p - 1; j >= 0; j--) { /* b := L'^-1 L^-1 b, from the end on, so that what is needed is still there */
+        double sum = 0;
+        for (pu_int l = 0; l <= j; l++)
+            sum += x->Hinv[j * p + l] * b[l];
+        b[j] = sum;
+    }
+    for (pu_int i = 0; i < p; i++) {
+        double sum = 0;
+        for (pu_int l = i; l < p; l++)
+            sum += x->Hinv[l * p + i] * b[l];
+        b[i] = sum;
+    }
+    for (pu_int l = 0; l < levels; l++)
+        for (pu_int i = 0; i < p; i++)
+            x->mean[l] -= x->W[l * p + i] * b[i];
+    return -1;
+}
+
+/* What the flat prior of b adds to the variance of phi'z, phi'W - x' in v (p): |L^-1 v|^2, L the factor of H. */
+PU__FN double pu__crossed_flat(const pu__crossed *x, const double *v)
+{
+    double sum = 0;
+    for (pu_int i = 0; i < x->p; i++) {
+        double one = 0;
+        for (pu_int l = 0; l <= i; l++)
+            one += x->Hinv[i * x->p + l] * v[l];
+        sum += one * one;
+    }
+    return sum;
+}
+
+/* ---- S as a matrix, for the Schur engine ---- */
+
+enum { PU__SLAB = 192 }; /* rows of a tile, the unit that threads take */
+
+/* C by its columns. */
+PU__FN void pu__crossed_transpose(pu__crossed *x)
+{
+    const pu__cells *c = x->cells;
+    pu_int *start = x->start_t;
+    memset(start, 0, (size_t)(c->n2 + 1) * sizeof *start);
+    for (pu_int at = 0; at < c->start[c->n1]; at++)
+        start[c->col[at] + 1]++;
+    for (pu_int j = 0; j < c->n2; j++)
+        start[j + 1] += start[j];
+    for (pu_int i = 0; i < c->n1; i++)
+        for (pu_int at = c->start[i]; at < c->start[i + 1]; at++) {
+            pu_int place = start[c->col[at]]++;
+            x->row_t[place] = (int32_t)i;
+            x->value_t[place] = x->value[at];
+        }
+    for (pu_int j = c->n2; j > 0; j--)
+        start[j] = start[j - 1];
+    start[0] = 0;
+}
+
+/* The number of the thread at work, for its scratch. */
+PU__FN pu_int pu__crossed_thread(void)
+{
+#ifdef PU__OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* Row k of S, from its beginning to the diagonal: sums over the levels that meet k, each over those that meet it, too. */
+PU__FN void pu__crossed_row(const pu__crossed *x, pu_int k, double *sum, pu_real *S)
+{
+    const pu__cells *c = x->cells;
+    memset(sum, 0, (size_t)(k + 1) * sizeof *sum);
+    for (pu_int t = x->start_t[k]; t < x->start_t[k + 1]; t++) {
+        pu_int i = x->row_t[t];
+        double scale = (double)x->value_t[t] * (double)x->d1[i];
+        for (pu_int at = c->start[i]; at < c->start[i + 1] && c->col[at] <= k; at++)
+            sum[c->col[at]] -= scale * (double)x->value[at];
+    }
+    sum[k] += (double)x->d2[k];
+    for (pu_int l = 0; l <= k; l++)
+        S[l] = (pu_real)sum[l];
+}
+
+/* S, the lower triangle. Rows are shared out among threads; each is a sum in the order of the levels. */
+PU__FN void pu__crossed_form(const pu__crossed *x)
+{
+    const pu__cells *c = x->cells;
+    pu_int n = c->n2;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 16) num_threads(x->threads) if (x->threads > 1)
+#endif
+    for (pu_int k = 0; k < n; k++) {
+        pu_int row = n - 1 - k; /* the longest first */
+        pu__crossed_row(x, row, x->rows + pu__crossed_thread() * n, x->S + row * n);
+    }
+    for (pu_int i = 0; c->levels.groups > 2 && i < n; i++)
+        for (pu_int at = c->start2[i]; at < c->start2[i + 1]; at++)
+            x->S[c->col2[at] * n + i] += x->value2[at];
+}
+
+/* Scratch for products of matrices of the thread at work. */
+PU__FN pu_real *pu__crossed_panel(const pu__crossed *x) { return x->panels + pu__crossed_thread() * x->panel; }
+
+/* L L' = S, tile by tile: a tile's column is factored, then all rows below are updated, each by one thread. Returns the row whose
+   pivot is not positive, or -1. */
+PU__FN pu_int pu__crossed_factor(const pu__crossed *x)
+{
+    pu_int n = x->n2;
+    for (pu_int k = 0; k < n; k += PU__SLAB) {
+        pu_int some = pu__min(PU__SLAB, n - k), tiles = (n - k - some + PU__SLAB - 1) / PU__SLAB;
+        pu_real *corner = x->S + k * (n + 1);
+        pu_int bad = pu__cholesky(some, corner, n, x->panels);
+        if (bad >= 0)
+            return k + bad;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(x->threads) if (x->threads > 1 && tiles > 1)
+#endif
+        for (pu_int t = 0; t < tiles; t++) {
+            pu_int row = k + some + t * PU__SLAB;
+            pu__triangle(some, corner, n, 0, pu__min(PU__SLAB, n - row), pu__rows(x->S + row * n + k, n), 0, pu__crossed_panel(x));
+        }
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(x->threads) if (x->threads > 1 && tiles > 1)
+#endif
+        for (pu_int t = 0; t < tiles; t++) {
+            /* the longest first */
+            pu_int row = k + some + (tiles - 1 - t) * PU__SLAB, from = k + some, tall = pu__min(PU__SLAB, n - row);
+            const pu_real *left = x->S + row * n + k, *above = x->S + from * n + k;
+            pu__multiply(tall, row - from, some, pu__mat(left, n, 1), pu__mat(above, 1, n), pu__rows(x->S + row * n + from, n),
+                         PU__SUBTRACT, pu__crossed_panel(x));
+            pu__multiply(tall, tall, some, pu__mat(left, n, 1), pu__mat(left, 1, n), pu__rows(x->S + row * (n + 1), n),
+                         PU__SUBTRACT | PU__LOWER, pu__crossed_panel(x));
+        }
+    }
+    return -1;
+}
+
+/* Y = L^-1, and S := S^-1 = Y'Y, both triangles. */
+PU__FN void pu__crossed_invert(const pu__crossed *x)
+{
+    pu_int n = x->n2, tiles = (n + PU__SLAB - 1) / PU__SLAB;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(x->threads) if (x->threads > 1)
+#endif
+    for (pu_int t = 0; t < tiles; t++) {
+        pu_int first = t * PU__SLAB, some = pu__min(PU__SLAB, n - first), corner = first * (n + 1);
+        for (pu_int i = 0; i < n; i++)
+            pu__zeros(x->Y + i * n + first, some);
+        for (pu_int i = first; i < first + some; i++)
+            x->Y[i * (n + 1)] = 1;
+        pu__triangle(n - first, x->S + corner, n, 0, some, pu__rows(x->Y + corner, n), 1, pu__crossed_panel(x));
+    }
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(x->threads) if (x->threads > 1)
+#endif
+    for (pu_int t = 0; t < tiles; t++) {
+        pu_int first = t * PU__SLAB, some = pu__min(PU__SLAB, n - first);
+        const pu_real *rows = x->Y + first * n;
+        for (pu_int i = first; i < first + some; i++)
+            pu__zeros(x->S + i * n, i + 1);
+        pu__multiply(some, first, n - first, pu__mat(rows + first, 1, n), pu__mat(rows, n, 1), pu__rows(x->S + first * n, n), PU__ADD,
+                     pu__crossed_panel(x));
+        pu__multiply(some, some, n - first, pu__mat(rows + first, 1, n), pu__mat(rows + first, n, 1),
+                     pu__rows(x->S + first * (n + 1), n), PU__LOWER, pu__crossed_panel(x));
+    }
+    pu__mirror(n, x->S, 0);
+}
+
+/* c_i'S^-1 c_i for every level of the first group: D1 of the inverse is d1 + d1^2 times that. */
+PU__FN void pu__crossed_spread(const pu__crossed *x)
+{
+    const pu__cells *c = x->cells;
+    pu_int n = c->n2;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 64) num_threads(x->threads) if (x->threads > 1)
+#endif
+    for (pu_int i = 0; i < c->n1; i++) {
+        double sum = 0;
+        for (pu_int k = c->start[i]; k < c->start[i + 1]; k++) {
+            const pu_real *row = x->S + c->col[k] * n;
+            double part = 0;
+            for (pu_int l = c->start[i]; l < k; l++)
+                part += (double)(x->value[l] * row[c->col[l]]);
+            sum += (double)x->value[k] * (2 * part + (double)(x->value[k] * row[c->col[k]]));
+        }
+        x->spread[i] = (pu_real)((double)x->d1[i] * (1 + (double)x->d1[i] * sum));
+    }
+}
+
+/* Memory; cells, p, most, threads are set. schur: for that engine, inverse: S^-1 as well. gaps: some rows are missing. */
+PU__FN void pu__crossed_layout(pu__crossed *x, pu__arena *arena, int schur, int inverse, int gaps)
+{
+    const pu__cells *c = x->cells;
+    pu_int levels = c->n1 + c->n2, G = c->levels.groups, n = schur ? c->n2 : 0, p = x->p;
+    x->own = pu__reals(arena, gaps ? c->start[c->n1] : 0, 1);
+    x->own2 = pu__reals(arena, gaps && G > 2 ? c->start2[c->n2] : 0, 1);
+    x->square = pu__doubles(arena, levels, 1);
+    x->zy = pu__doubles(arena, levels, 1);
+    x->zx = pu__doubles(arena, levels, p);
+    x->W = pu__doubles(arena, levels, p);
+    x->xx = pu__doubles(arena, p, p);
+    x->H = pu__doubles(arena, p, p);
+    x->Hinv = pu__doubles(arena, p, p);
+    x->xy = pu__doubles(arena, p, 1);
+    x->mean = pu__doubles(arena, levels + p, 1);
+    x->rho = pu__doubles(arena, G, 1);
+    x->d1 = pu__reals(arena, c->n1, 1);
+    x->d2 = pu__reals(arena, c->n2, 1);
+    x->diag = pu__reals(arena, c->n2, 1);
+    x->root = pu__reals(arena, c->n2, 1);
+    x->column = pu__reals(arena, c->n2, 1);
+    x->row_sum = pu__doubles(arena, c->n2, 1);
+    if (!schur)
+        return;
+    x->spread = pu__reals(arena, c->n1, 1);
+    x->start_t = pu__indices(arena, n + 1);
+    x->row_t = (int32_t *)pu__take(arena, c->start[c->n1], 1, sizeof(int32_t));
+    x->value_t = pu__reals(arena, c->start[c->n1], 1);
+    x->rows = pu__doubles(arena, n, x->threads);
+    x->S = pu__reals(arena, n, n);
+    x->Y = pu__reals(arena, inverse ? n : 0, n);
+    pu__arena one = PU__ZERO;
+    (void)pu__panel(&one, n);
+    x->panel = (pu_int)(one.used / sizeof(pu_real));
+    x->panels = pu__reals(arena, x->panel, x->threads);
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>engines   what the direct engines have in common: diagonals of Sigma, which of them serves a model, their memory
    ------------------------------------------------------------------------------------------------ */
 
@@ -14952,6 +15656,7 @@ typedef struct {
     int kept;         /* diag(A) and, where it is formed, A are those of the observed rows in post */
     /* log det quadrature, for the data of two batches (pu__ring_at): s, the centre of the spectrum; log det M of PCG */
     double *centre, *logdet_M;
+    pu__eliminated eliminated; /* mixed effects: the system of run */
 } pu__worker;
 
 /* What an error of the mean does to a datum's gradients. */
@@ -15062,6 +15767,9 @@ typedef struct {
     double gamma_kappa;            /* by how much Gamma.solve enlarges errors, see pu__probe_factor */
     double gamma_rounding;         /* relative rounding error of Gamma^-1, as far as it is known */
     double states_rounding;        /* and of Gamma itself, where its parameters are covariances, which were inverted */
+    int crossed, gaps;             /* mixed effects by >>crossed; some rows are missing */
+    int moments;                   /* x is wanted for its moments: posterior, predictions */
+    pu__crossed cross;
     pu_int *observed;              /* N */
     pu_int *order;                 /* N, where data share: the data pattern by pattern; NULL: as they come */
     int *lane_of;                  /* N, ragged data: the lane that each goes to, in this order */
@@ -15119,6 +15827,49 @@ PU__FN double pu__chain_cost(const pu__chain *c, int grad)
     return T * (back + (grad ? ahead : 0));
 }
 
+/* Does >>crossed serve this job? Mixed effects of pu_model_effects with one noise, and nothing asked for that is about single
+   steps or probes of the caller's. */
+PU__FN int pu__crossed_serves(const pu__job *job)
+{
+    const pu_options *o = job->o;
+    const pu_gradient_result *out = job->out;
+    const pu_blocks *blocks = pu__blocks_of(job->Gamma);
+    const pu__cells *cells = (const pu__cells *)job->Phi->aux;
+    int forms = job->Gamma->form == PU_FORM_BLOCKS && job->Phi->form == PU_FORM_LEVELS && cells && !job->model->nu && o->tied_psi;
+    int engine = job->engine == PU_ENGINE_AUTO || job->engine == PU_ITERATIVE || job->engine == PU_SCHUR;
+    int columns = (out->x && !job->moments) || out->residual || out->alpha || out->beta || out->precond || o->delta || o->x0;
+    int solver = (o->solve.solver != PU_CG && o->solve.solver != PU_PCG) || o->solve.precond || o->solve.iterations ||
+                 o->rao_blackwell || o->columns;
+    if (!forms || !engine || columns || solver || job->device || job->B != pu_backend_cpu())
+        return 0;
+    if (blocks->count != cells->levels.groups || blocks->flat != pu__levels_of(job->Phi)->p)
+        return 0;
+    for (pu_int g = 0; g < blocks->count; g++)
+        if (blocks->size[g] != cells->levels.group[g].levels)
+            return 0;
+    return !job->map;
+}
+
+/* Is S^-1 needed? */
+PU__FN int pu__crossed_inverse(const pu__job *job)
+{
+    return job->any_grad || job->want_variance || job->want_fit || job->want_draws;
+}
+
+/* Predicted nanoseconds of a datum of mixed effects: passes over the rows; Schur: S by pairs of cells, factor and inverse; else
+   some 20 sweeps over the cells for each block of probes. */
+PU__FN double pu__crossed_cost(const pu__job *job, pu_engine engine)
+{
+    const pu__cells *c = job->cross.cells;
+    double n = (double)c->n2, G = (double)c->levels.groups, inverse = pu__crossed_inverse(job);
+    double cells = (double)(c->start[c->n1] + (c->start2 ? c->start2[c->n2] : 0));
+    double rows = 15 * (double)job->M * (G + 2 * (double)job->cross.p);
+    double blocks = 1 + ceil((double)(job->K ? job->K : 50) / (double)PU__ABEAM);
+    if (engine == PU_SCHUR)
+        return rows + 0.8 * c->pairs * (1 + inverse) + PU__NS_MATRIX * (0.13 + 0.3 * inverse) * n * n * n;
+    return rows + blocks * 20 * (4 * cells + 40 * n);
+}
+
 /* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long
    loops, and what each vector, row and column costs besides. The constants are a fit to measurements on one machine
    (docs/design.md, "the planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both
@@ -15144,6 +15895,8 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     double pairs = job->network ? I + 1 : grad;
     double ns;
     int form;
+    if (job->crossed)
+        return pu__crossed_cost(job, engine);
     switch (engine) {
     case PU_ITERATIVE:
         /* products, sweeps over the vectors, gradient terms, and what a column costs however short it is */
@@ -15217,6 +15970,12 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed, pu_int time
         return job->engine;
     if (job->Gamma->form == PU_FORM_CHAIN)
         return PU_KALMAN;
+    /* exact where that takes less than half a second, or less than probes */
+    if (job->crossed && (job->kind == PU_EXACT || pu__crossed_cost(job, PU_SCHUR) <
+                                                      pu__max(5e8, pu__crossed_cost(job, PU_ITERATIVE))))
+        return PU_SCHUR;
+    if (job->crossed)
+        return PU_ITERATIVE;
     for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
         /* with D observations or more the dual matrix has an eigenvalue 1 for each beyond D, however large the others */
         if (e == PU_DUAL && observed >= job->D)
@@ -15233,6 +15992,8 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
 {
     if (engine == PU_ITERATIVE && job->K && !job->o->delta && !job->Gamma->sample)
         return "Gamma.sample (or give options.delta)";
+    if (engine == PU_SCHUR)
+        return job->crossed ? NULL : "Schur: of pu_model_effects alone, and its columns are not told (or take another engine)";
     return pu__engine_lacks(engine, job->model, job->out);
 }
 
@@ -15244,7 +16005,7 @@ PU__FN void pu__reserve(pu__job *job)
 {
     int direct = job->served[PU_ITERATIVE] < job->N;
     memcpy(job->reserved, job->served, sizeof job->reserved);
-    if (job->engine != PU_ENGINE_AUTO || !direct)
+    if (job->engine != PU_ENGINE_AUTO || !direct || job->crossed)
         return;
     for (int e = PU_DENSE; e < PU_ENGINE_AUTO; e++) {
         int small = job->D <= PU__STAND_IN;
@@ -15272,6 +16033,7 @@ PU__FN void pu__assign_one(pu__job *job, pu_int count, pu_int times)
 {
     pu_engine engine = pu__engine_for(job, count, times);
     job->served[engine]++;
+    job->gaps |= count < job->M;
     job->distinct[engine] += 1 / (double)times;
     job->rows_sum[engine] += (double)count;
     job->most[engine] = pu__most(job->most[engine], count);
@@ -15349,6 +16111,14 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
             pu__put(&t, ", which alone serves structural models");
             continue;
         }
+        if (job->crossed) {
+            pu__put_number(&t, ", of mixed effects, ", job->cross.n1);
+            pu__put_number(&t, " levels eliminated, ", job->cross.n2);
+            pu__put_number(&t, " left (predicted ms: schur ", (pu_int)(1e-6 * pu__crossed_cost(job, PU_SCHUR)));
+            pu__put_number(&t, ", iterative ", (pu_int)(1e-6 * pu__crossed_cost(job, PU_ITERATIVE)));
+            pu__put(&t, ")");
+            continue;
+        }
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
             pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
@@ -15370,6 +16140,20 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
 /* Where things of datum n are in arrays of two batches: that at hand and the one before, whose outcome may be read
    late. */
 PU__FN pu_int pu__ring_at(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
+
+/* What a thread needs for mixed effects. */
+PU__FN void pu__crossed_worker(pu__worker *w, pu__arena *arena, const pu__job *job)
+{
+    pu_int n = job->served[PU_ITERATIVE] ? job->cross.n2 : 0;
+    pu__system system = {&w->eliminated, n, 0, 0, pu__eliminated_product, NULL};
+    memset(w, 0, sizeof *w);
+    w->post.system = system;
+    w->eliminated.x = &job->cross;
+    w->eliminated.from = pu__reals(arena, n, PU__ABEAM);
+    w->eliminated.to = pu__reals(arena, n, PU__ABEAM);
+    if (n > 0)
+        pu__run_layout(&w->run, arena, &w->post.system, job->B, &job->plan, job->cross.most, 1, 0);
+}
 
 /* What a thread needs. */
 PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job)
@@ -15455,7 +16239,7 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     job->gamma_diag = pu__reals(arena, D, 1);
     if (job->slots.groups)
         job->se = pu__reals(arena, job->slots.eta, 1);
-    job->test = pu__reals(arena, pu__test_reals(&job->r), 1);
+    job->test = pu__reals(arena, job->crossed ? 2 * D : pu__test_reals(&job->r), 1);
     job->columns = (pu__staged_column *)pu__take(arena, all, 1, sizeof(pu__staged_column));
     job->c = pu__doubles(arena, N, 1);
     job->logdet = pu__doubles(arena, N, 1);
@@ -15482,7 +16266,18 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     job->own_doubles = pu__doubles(arena, job->doubles, 1);
     for (int t = 0; t < job->threads; t++) {
         pu__worker measured; /* while there is no memory yet */
-        pu__worker_layout(job->workers ? job->workers + t : &measured, arena, job);
+        pu__worker *worker = job->workers ? job->workers + t : &measured;
+        if (job->crossed)
+            pu__crossed_worker(worker, arena, job);
+        else
+            pu__worker_layout(worker, arena, job);
+    }
+    if (job->crossed) {
+        pu__crossed *x = &job->cross;
+        pu_int probes = job->served[PU_ITERATIVE] ? job->K : 1;
+        pu__crossed_layout(x, arena, job->served[PU_SCHUR] > 0, pu__crossed_inverse(job), job->gaps);
+        x->traces = pu__doubles(arena, probes, x->cells->levels.groups);
+        x->reports = (pu_report *)pu__take(arena, probes / x->most + 1, 1, sizeof(pu_report));
     }
     /* the checks come before any thread works: they borrow */
     job->work = job->workers ? job->workers->post.work_host : NULL;
@@ -15523,9 +16318,10 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         bad = "options.samples (at least 1, or 0 = 10; PU_ZERO only with PU_EXACT, PU_CHOOSE with the other kinds)";
     else if (o->samples >= INT32_MAX)
         return pu__refuse(report, PU_E_OVERFLOW, "options.samples (below 2^31 - 1)");
-    else if (direct && o->kind != PU_EXACT && (o->kind != PU_MONTE_CARLO || o->engine == PU_KALMAN))
-        /* the other kinds are about a solver's steps, Kalman has no probes */
-        bad = "options.engine (exact ones serve PU_EXACT and PU_MONTE_CARLO, PU_KALMAN serves PU_EXACT alone)";
+    else if (direct && o->kind != PU_EXACT &&
+             (o->kind != PU_MONTE_CARLO || o->engine == PU_KALMAN || o->engine == PU_SCHUR))
+        /* the other kinds are about a solver's steps, Kalman and Schur have no probes */
+        bad = "options.engine (exact ones serve PU_EXACT and PU_MONTE_CARLO, PU_KALMAN and PU_SCHUR serve PU_EXACT alone)";
     else if (o->threads < 0)
         bad = "options.threads (at least 1, or 0 = chosen)";
     else if (o->lanes < 0 || o->lanes > PU__LIMIT)
@@ -15704,6 +16500,17 @@ PU__FN void pu__job_parts(pu__job *job)
         job->kmax = pu__most(job->kmax, pu__min(wide, job->D + cols));
     }
     job->blocks = served[PU_ITERATIVE] ? pu__ceil_div(cols, job->block) : 1;
+    if (job->crossed) { /* one lane, in which the threads share blocks of probes, or tiles of S */
+        job->lanes = 1;
+        job->threads = pu__threads(o->threads, job->ns);
+        job->group = 1;
+        job->ragged = 0;
+        job->sharing = 0;
+        job->cross.most = PU__ABEAM;
+        job->cross.threads = job->threads;
+        job->kmax = job->block = PU__ABEAM;
+        return;
+    }
     pu__job_lanes(job, N * job->blocks, job->ns);
     job->group = pu__most(job->kmax, 1);
     /* tapes of the iterative engine are as wide; other backends may have data side by side in their own way */
@@ -15841,12 +16648,38 @@ PU__FN pu_status pu__job_sides(pu__job *job, pu_report *report)
     return pu__side(job->B, job->Phi, &pu__names_Phi, at[1], bytes + 1, job->side + 1, report);
 }
 
+/* Relative residuals of mixed effects: of probes, whose errors are far smaller than chance; of means. */
+#ifdef PU_FLOAT
+#define PU__PROBE_TOLERANCE 1e-4
+#define PU__MEAN_TOLERANCE  1e-6
+#else
+#define PU__PROBE_TOLERANCE 1e-6
+#define PU__MEAN_TOLERANCE  1e-11
+#endif
+
+/* Mixed effects by >>crossed: PCG to a tolerance, so that gradients of all kinds are those of converged solves. */
+PU__FN void pu__crossed_ask(pu__job *job, pu_solve_options *solve)
+{
+    job->cross.cells = (const pu__cells *)job->Phi->aux;
+    job->cross.n1 = job->cross.cells->n1;
+    job->cross.n2 = job->cross.cells->n2;
+    job->cross.p = pu__levels_of(job->Phi)->p;
+    if (!job->o->samples)
+        job->K = 50;
+    if (job->kind != PU_EXACT)
+        job->kind = PU_MONTE_CARLO;
+    solve->solver = PU_PCG;
+    if (!(solve->tolerance > 0) && !(solve->absolute2 > 0))
+        solve->tolerance = PU__PROBE_TOLERANCE;
+}
+
 /* What is asked for, before the data are read: model, backend, options. */
 PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *data, pu_report *report)
 {
     const pu_options *o = job->o;
     const pu_gradient_result *out = job->out;
     pu_int stride = o->solve.precond_stride;
+    pu_solve_options solve = o->solve;
     int exact = o->kind == PU_EXACT;
     if (pu__resolve_model(&job->r, model, report))
         return report->status;
@@ -15881,16 +16714,20 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
         return pu__refuse(report, PU_E_UNSUPPORTED, "model.eta_count (its gradient on a device: leave out options.backend)");
     job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->K = o->samples ? o->samples : 10;
+    job->crossed = pu__crossed_serves(job);
+    if (job->crossed)
+        pu__crossed_ask(job, &solve);
     if ((exact || job->Gamma->form == PU_FORM_CHAIN) && !job->want_draws)
         job->K = 0;
     job->cols = job->K + 1;
     job->m_stride = stride ? stride : job->D;
     if (stride == PU_ZERO)
         job->m_stride = 0;
-    if (pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, o->kind == PU_NETWORK, &job->plan, report) ||
+    if (pu__plan_make(&solve, job->crossed ? job->cross.n2 : job->D, job->kind == PU_MONTE_CARLO, job->kind == PU_NETWORK,
+                      &job->plan, report) ||
         pu__job_sides(job, report))
         return report->status;
-    job->network = o->kind == PU_NETWORK && job->any_grad; /* no tape when no gradient is wanted */
+    job->network = job->kind == PU_NETWORK && job->any_grad; /* no tape when no gradient is wanted */
     job->asked_steps = job->plan.I;
     job->slots.want_Gamma = out->Gamma && job->Gamma->params;
     job->slots.want_Phi = out->Phi && job->Phi->params;
@@ -17280,6 +18117,395 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>crossed   data of mixed effects by the sums of >>cells: Schur, which is exact, and the iterative engine on the eliminated system
+
+   Probes are signs: with M = diag(S) and v_j = +-1 at random, u = M^1/2 v, w = M^-1/2 v and x = S^-1 u have E(x w') = S^-1, so that
+     tr of block g of S^-1    the sum of x_j w_j over the block: what is on the diagonal of S has no variance at all
+     tr of D1's block         sum_i d1_i + d1_i^2 c_i'S^-1 c_i, the last as (c_i'x) (c_i'w), without the variance of (c_i'w)^2, whose mean
+                              is known: d1_i^2 sum_j c_ij^2 / S_jj
+     log det M^-1 S           v'log(M^-1/2 S M^-1/2) v by Lanczos, without the variance of v'M^-1/2 S M^-1/2 v, whose mean is n2
+   Draws of the posterior need normals: delta ~ N(0, A) as everywhere, reduced to the eliminated system.
+   ------------------------------------------------------------------------------------------------ */
+
+/* Where group g begins in a vector over [z_1 | z_2]. */
+PU__FN pu_int pu__crossed_place(const pu__crossed *x, pu_int g)
+{
+    const pu__cells *c = x->cells;
+    return g == c->first ? 0 : c->n1 + c->at[g];
+}
+
+/* A vector over [z_1 | z_2 | b] in the order of z. */
+PU__FN void pu__crossed_order(const pu__crossed *x, const double *from, pu_real *to)
+{
+    const pu_levels *a = &x->cells->levels;
+    for (pu_int g = 0; g < a->groups; g++) {
+        const double *part = from + pu__crossed_place(x, g);
+        for (pu_int l = 0; l < a->group[g].levels; l++)
+            *to++ = (pu_real)part[l];
+    }
+    for (pu_int i = 0; i < x->p; i++)
+        *to++ = (pu_real)from[x->n1 + x->n2 + i];
+}
+
+/* Solves S x = u in place with the factor. */
+PU__FN void pu__crossed_direct(const pu__crossed *x, pu_real *u)
+{
+    pu__lower_solve(x->n2, x->S, 0, u);
+    pu__upper_solve(x->n2, x->S, x->n2 - 1, u);
+}
+
+/* The mean without b (column 0) and W: their right-hand sides are Z'e and Z'X. Iterative: a block of columns at a time, to a
+   tighter tolerance than probes, since their errors are not averaged out. */
+PU__FN pu_status pu__crossed_means(pu__job *job, pu_int n, int schur, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    pu__worker *w = job->workers;
+    pu__run *g = &w->run;
+    pu_int cols = 1 + x->p, k;
+    pu__staged_column *column = job->columns + n * job->cols;
+    memset(column, 0, sizeof *column);
+    column->record.stop = PU_STOP_DIRECT;
+    column->record.orthogonality = -1;
+    column->record.growth = -1;
+    for (pu_int first = 0; first < cols; first += k) {
+        k = schur || x->n2 == 0 ? 1 : pu__min(x->most, cols - first);
+        for (pu_int j = 0; j < k; j++) {
+            const double *f = first + j ? x->zx + first + j - 1 : x->zy;
+            pu__crossed_reduce(x, f, first + j ? x->p : 1, x->row_sum, schur ? x->column : pu__col(g->u, j));
+        }
+        if (schur)
+            pu__crossed_direct(x, x->column);
+        else if (x->n2 > 0) {
+            pu_report one;
+            pu__report_clear(&one);
+            pu__run_set(g, PU_PCG, k);
+            g->s.tolerance2 = job->o->solve.tolerance > 0 ? g->s.tolerance2 : PU__MEAN_TOLERANCE * PU__MEAN_TOLERANCE;
+            pu_status status = pu__run_block(g, NULL, 0, n, 0, &one);
+            if (pu__is_worse(status, report->status)) {
+                report->status = status;
+                report->where = one.where;
+            }
+            if (pu__fatal(status))
+                return status;
+            if (first == 0) {
+                pu__quadrature_result seen = pu__quadrature(g, 0, 1);
+                pu__column_record(g, 0, &column->record);
+                column->low = seen.smallest;
+                column->high = seen.largest;
+                column->energy = column->record.steps ? (double)g->host_rho[column->record.steps * g->k] / seen.smallest : 0;
+            }
+        }
+        for (pu_int j = 0; j < k; j++) {
+            const double *f = first + j ? x->zx + first + j - 1 : x->zy;
+            double *to = first + j ? x->W + first + j - 1 : x->mean;
+            pu__crossed_complete(x, f, first + j ? x->p : 1, schur ? x->column : pu__col(g->x, j), to);
+        }
+    }
+    return report->status;
+}
+
+/* The likelihood's quadratic part at the mean: |e - Phi mu|^2 over the rows, the gradient of eta on the way. */
+PU__FN double pu__crossed_residuals(pu__job *job, pu_int n, pu_real *eta_grad, pu__staged_column *column)
+{
+    const pu__crossed *x = &job->cross;
+    const pu_levels *a = &x->cells->levels;
+    const pu_real *eta = pu__eta(job->model, pu__datum(job->data, n));
+    const double *b = x->mean + x->n1 + x->n2;
+    double square = 0, largest = 0, terms = 0;
+    pu_int row = 0;
+    pu_real y = 0;
+    for (pu_int at = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) {
+        double e = (double)y - (eta ? (double)eta[row] : 0), there = 0;
+        for (pu_int g = 0; g < a->groups; g++)
+            there += pu__slope(a->group + g, row) * x->mean[pu__crossed_place(x, g) + a->group[g].level[row]];
+        for (pu_int i = 0; i < x->p; i++)
+            there += (double)a->X[row * x->p + i] * b[i];
+        square += (e - there) * (e - there);
+        largest = pu__max(largest, fabs(e - there));
+        terms = pu__max(terms, fabs(e) + fabs(there));
+        if (eta_grad)
+            eta_grad[row] -= (pu_real)(x->beta * (e - there));
+    }
+    column->eta_size = x->beta * largest;
+    column->rounding.eta = (double)PU__EPS * x->beta * terms;
+    return square;
+}
+
+/* 1/2 (trace_g of the posterior's covariance) and what it makes of the noise, into Gamma's and psi's place of `lane`: weight
+   times, traces in units of 1/beta. */
+PU__FN void pu__crossed_terms(const pu__job *job, const double *trace, double weight, pu_real *lane)
+{
+    const pu__crossed *x = &job->cross;
+    const pu__slots *s = &job->slots;
+    double rest = (double)job->D; /* tr(A Sigma) */
+    for (pu_int g = 0; g < x->cells->levels.groups; g++) {
+        rest -= x->rho[g] * trace[g];
+        if (s->want_Gamma)
+            lane[g] += (pu_real)(weight * trace[g] / x->beta / 2);
+    }
+    lane[s->psi] += (pu_real)(weight * rest / x->beta / 2);
+}
+
+/* What the flat prior of b adds to the traces. */
+PU__FN void pu__crossed_flat_traces(const pu__crossed *x, double *trace)
+{
+    const pu_levels *a = &x->cells->levels;
+    for (pu_int g = 0; g < a->groups && x->p > 0; g++)
+        for (pu_int l = 0; l < a->group[g].levels; l++)
+            trace[g] += pu__crossed_flat(x, x->W + (pu__crossed_place(x, g) + l) * x->p);
+}
+
+/* Schur: traces of the blocks of the inverse. */
+PU__FN void pu__crossed_traces(const pu__crossed *x, double *trace)
+{
+    const pu_levels *a = &x->cells->levels;
+    for (pu_int g = 0; g < a->groups; g++) {
+        trace[g] = 0;
+        for (pu_int l = 0; l < a->group[g].levels; l++) {
+            pu_int j = x->cells->at[g] + l;
+            trace[g] += g == x->cells->first ? (double)x->spread[l] : (double)x->S[j * (x->n2 + 1)];
+        }
+    }
+}
+
+/* ---- probes ---- */
+
+/* Columns of signs times the roots of M, samples `sample` on, into u. */
+PU__FN void pu__crossed_signs(const pu__job *job, pu__worker *w, pu_int n, pu_int sample, pu_int k)
+{
+    const pu__crossed *x = &job->cross;
+    const pu_options *o = job->o;
+    for (pu_int j = 0; j < k; j++) {
+        pu_real *u = pu__col(w->run.u, j);
+        pu_normals(o->seed, pu__datum_id(job->data, n), (uint32_t)(sample + j), o->step, PU__STREAM_PRIOR, 0, x->n2, u);
+        for (pu_int i = 0; i < x->n2; i++)
+            u[i] = u[i] < 0 ? -x->root[i] : x->root[i];
+    }
+}
+
+/* The traces that probe j of the block tells, and log det as it sees it. */
+PU__FN void pu__crossed_probe(const pu__job *job, pu__worker *w, pu_int j, double *trace, pu__staged_column *column)
+{
+    const pu__crossed *x = &job->cross;
+    const pu__cells *c = x->cells;
+    pu__run *g = &w->run;
+    const pu_real *sol = pu__col(g->x, j);
+    pu_real *scaled = pu__col(g->u, j); /* u, which becomes w = M^-1 u */
+    double first = x->known, n2 = (double)x->n2, sum = 0;
+    const double *ritz = pu__ritz(g, j), *weight = ritz + g->rows;
+    pu__quadrature_result seen = pu__quadrature(g, j, 1);
+    pu_int steps = (pu_int)g->host_steps[j];
+    for (pu_int i = 0; i < x->n2; i++)
+        scaled[i] /= x->diag[i];
+    for (pu_int i = 0; i < c->n1; i++) {
+        double d = (double)x->d1[i], with = pu__crossed_meet(x, i, scaled);
+        first += d * d * with * (pu__crossed_meet(x, i, sol) - with);
+    }
+    for (pu_int h = 0; h < c->levels.groups; h++) {
+        trace[h] = h == c->first ? first : 0;
+        for (pu_int l = c->at[h]; h != c->first && l < c->at[h] + c->levels.group[h].levels; l++)
+            trace[h] += (double)sol[l] * (double)scaled[l];
+    }
+    for (pu_int i = 0; i < steps; i++)
+        sum += weight[i] * log(ritz[i]);
+    column->low = seen.smallest;
+    column->high = seen.largest;
+    column->logdet = steps > 0 ? n2 * (sum + 1 - 1 / (double)g->host_a[j]) : 0;
+    /* what more steps would change: the error of u'x, by the largest eigenvalue */
+    column->energy = steps > 0 ? (double)g->host_rho[steps * g->k + j] / seen.smallest : 0;
+    column->gap = column->energy * seen.largest;
+    /* relative to u'x, as if that were tr(A Sigma) = D, which it stands for */
+    column->energy *= (double)job->D / pu__max(g->ux[j], DBL_MIN);
+    column->ux = column->xax = (double)job->D;
+}
+
+/* One block of probes, from number `first` on: solved, told. */
+PU__FN pu_status pu__crossed_block(pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    pu__run *g = &w->run;
+    pu_int G = x->cells->levels.groups, k = pu__min(x->most, job->K - first);
+    pu__run_set(g, PU_PCG, k);
+    pu__crossed_signs(job, w, n, first, k);
+    pu_status status = pu__run_block(g, NULL, 0, n, 1 + first, report);
+    for (pu_int j = 0; !pu__fatal(status) && j < k; j++) {
+        pu__staged_column *column = job->columns + n * job->cols + 1 + first + j;
+        memset(column, 0, sizeof *column);
+        pu__column_record(g, j, &column->record);
+        pu__crossed_probe(job, w, j, x->traces + (first + j) * G, column);
+    }
+    return status;
+}
+
+/* All probes: blocks are shared out among threads, each writes to its own places. */
+PU__FN pu_status pu__crossed_probes(pu__job *job, pu_int n, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    const pu__cells *c = x->cells;
+    pu_int blocks = (job->K + x->most - 1) / x->most;
+    double logs = x->logdet;
+    x->known = 0;
+    for (pu_int i = 0; i < c->n1; i++) {
+        double d = (double)x->d1[i], sum = 0;
+        for (pu_int at = c->start[i]; at < c->start[i + 1]; at++)
+            sum += (double)(x->value[at] * x->value[at]) / (double)x->diag[c->col[at]];
+        x->known += d + d * d * sum;
+    }
+    for (pu_int j = 0; j < c->n2; j++) {
+        x->root[j] = pu__sqrt(x->diag[j]);
+        logs += log((double)x->diag[j]);
+    }
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
+#endif
+    for (pu_int b = 0; b < blocks; b++) {
+        pu_report *one = x->reports + b;
+        pu__report_clear(one);
+        (void)pu__crossed_block(job, job->workers + PU__THREAD, n, b * x->most, one);
+    }
+    for (pu_int b = 0; b < blocks; b++)
+        if (pu__is_worse(x->reports[b].status, report->status)) {
+            report->status = x->reports[b].status;
+            report->where = x->reports[b].where;
+        }
+    for (pu_int k = 1; k <= job->K; k++)
+        job->columns[n * job->cols + k].logdet += logs;
+    return report->status;
+}
+
+/* ---- a datum ---- */
+
+/* Preconditioner of every thread: diag(S). */
+PU__FN pu_status pu__crossed_precond(pu__job *job, pu_int n, pu_report *report)
+{
+    for (int t = 0; t < job->threads && job->cross.n2 > 0; t++)
+        if (pu__set_m(&job->workers[t].run, 0, NULL, job->cross.diag, n, report))
+            return report->status;
+    return PU_OK;
+}
+
+/* By how much rounding is enlarged: entries of S are differences, D2 - ..; and so are its pivots. */
+PU__FN double pu__crossed_kappa(const pu__crossed *x)
+{
+    double kappa = 1;
+    for (pu_int j = 0; j < x->n2; j++) {
+        double pivot = (double)x->S[j * (x->n2 + 1)];
+        kappa = pu__max(kappa, (double)x->d2[j] / (pivot * pivot));
+    }
+    return kappa;
+}
+
+/* Gradients, log det and values of datum n once its mean is known. */
+PU__FN pu_status pu__crossed_finish(pu__job *job, pu_int n, int schur, double logdet, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    const pu_levels *a = &x->cells->levels;
+    const pu__slots *s = &job->slots;
+    pu__staged_column *column = job->columns + n * job->cols;
+    pu_int G = a->groups, levels = x->n1 + x->n2;
+    pu_real *lane = job->grads, *eta = job->etas > 1 ? job->eta_grad + n * job->M : lane + s->eta;
+    double residual = pu__crossed_residuals(job, n, job->out->eta ? eta : NULL, column), prior = 0;
+    double kappa = schur ? x->kappa : 1;
+    for (pu_int g = 0; g < G; g++) {
+        const double *mean = x->mean + pu__crossed_place(x, g);
+        double square = 0;
+        for (pu_int l = 0; l < a->group[g].levels; l++)
+            square += mean[l] * mean[l];
+        prior += x->rho[g] * square;
+        if (s->want_Gamma)
+            lane[g] += (pu_real)(square / 2);
+    }
+    lane[s->psi] += (pu_real)((residual - (double)x->observed / x->beta) / 2);
+    for (pu_int l = 0, at = s->b; l < G; at += a->group[l++].levels)
+        for (pu_int i = 0; i < a->group[l].levels && job->out->nu; i++)
+            lane[at + i] -= (pu_real)x->mean[pu__crossed_place(x, l) + i];
+    column->value = (x->beta * (residual + prior) - (double)x->observed * log(x->beta)) / 2;
+    column->ux = 0;
+    for (pu_int l = 0; l < levels; l++)
+        column->ux += x->beta * x->mean[l] * x->zy[l];
+    column->xax = column->ux;
+    column->energy *= x->beta;
+    column->rounding.relative = PU__ROUNDINGS * (double)PU__EPS * kappa;
+    column->nll_rounding = (double)PU__EPS * (fabs(column->value) + fabs(logdet) + kappa);
+    /* log det A = log det (A / beta) + D log beta */
+    logdet += (double)job->D * log(x->beta);
+    if (schur) {
+        job->logdet[n] = logdet;
+        pu__crossed_traces(x, x->traces);
+    } else if (job->K > 0 && pu__fatal(pu__crossed_probes(job, n, report)))
+        return report->status;
+    for (pu_int k = 0; k < (schur ? 1 : job->K) && job->any_grad; k++) {
+        pu_int group = schur || !s->groups ? 0 : s->group + k * s->groups / s->probes * s->eta;
+        pu__crossed_flat_traces(x, x->traces + k * G);
+        pu__crossed_terms(job, x->traces + k * G, schur ? 1 : 1 / (double)job->K, lane + group);
+    }
+    for (pu_int k = 1; k < job->cols; k++) {
+        if (schur)
+            (void)pu__direct_record(job, n, n * job->cols + k);
+        else
+            job->columns[n * job->cols + k].logdet += logdet;
+    }
+    return report->status;
+}
+
+/* Datum n from end to end. */
+PU__FN pu_status pu__crossed_datum(pu__job *job, pu_int n, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    int schur = job->served[PU_SCHUR] > 0;
+    double logdet;
+    pu__crossed_load(x, job->data, job->model, n);
+    pu__crossed_scale(x, pu__blocks_of(job->Gamma)->precision, (double)job->model->psi[0]);
+    job->observed[n] = x->observed;
+    job->c[n] = (x->beta * x->ee - (double)x->observed * log(x->beta)) / 2;
+    job->served_by[n] = (unsigned char)(schur ? PU_SCHUR : PU_ITERATIVE);
+    logdet = schur ? x->logdet : 0;
+    if (schur) {
+        pu__crossed_transpose(x);
+        pu__crossed_form(x);
+        pu_int bad = pu__crossed_factor(x);
+        if (bad >= 0)
+            return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad);
+        x->kappa = pu__crossed_kappa(x);
+        logdet += 2 * pu__log_diagonal(x->n2, x->S, x->n2 + 1);
+    } else if (pu__crossed_precond(job, n, report))
+        return report->status;
+    if (pu__fatal(pu__crossed_means(job, n, schur, report)))
+        return report->status;
+    pu_int bad = pu__crossed_border(x, &logdet);
+    if (bad >= 0)
+        return pu__fail(report, PU_E_NOT_DEFINITE, "A (REML: the observed rows do not identify the coefficient of this index)", n,
+                        bad);
+    if (schur && (job->any_grad || job->variance || job->fit || job->want_draws)) {
+        pu__crossed_invert(x);
+        pu__crossed_spread(x);
+    }
+    if (pu__fatal(pu__crossed_finish(job, n, schur, logdet, report)))
+        return report->status;
+    if (job->stage.x)
+        pu__crossed_order(x, x->mean, job->stage.x + n * job->cols * job->D);
+    return report->status;
+}
+
+/* All data, one after the other; the threads share the work on each. */
+PU__FN pu_status pu__crossed_run(pu__job *job, pu_report *report)
+{
+    pu__zeros(job->grads, job->slots.params);
+    for (pu_int n = 0; n < job->N && !pu__fatal(report->status); n++) {
+        pu_report one;
+        pu__report_clear(&one);
+        pu_status status = pu__crossed_datum(job, n, &one);
+        if (!pu__is_worse(status, report->status))
+            continue;
+        report->status = status;
+        report->where = one.where;
+    }
+    for (int t = 0; t < job->threads; t++)
+        report->products += job->workers[t].run.products;
+    return report->status;
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>sums   from the sums of the lanes to the gradient, the values and their errors; a job from end to end
 
      c        = 1/2 nu'Gamma nu + 1/2 e'W e - 1/2 log det Gamma - 1/2 sum log psi
@@ -17738,6 +18964,8 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
         pu__share_out(job);
     if (job->etas > 1)
         pu__zeros(job->eta_grad, job->etas * job->M);
+    if (job->crossed)
+        return pu__crossed_run(job, report);
     if (job->device && pu__device_open(job, report)) {
         (void)pu__far_status(job->B, report);
         return report->status;
@@ -18645,6 +19873,7 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     job->want_variance = w->latent && w->variance;
     job->want_fit = !w->latent && w->variance;
     job->dry = 1; /* x is staged, and read from there */
+    job->moments = 1;
     if (pu__job_make(job, model, data, o, &w->wanted, 0, report))
         return report->status;
     /* room for the mean of y */
@@ -21846,6 +23075,7 @@ PU_DEF pu_status pu_model_regressors(pu_model *model, pu_model *inner, pu_int p,
 typedef struct {
     pu_levels levels;
     pu_blocks blocks;
+    pu__cells cells;
     pu_group *group;    /* G: as given */
     pu_int *size;       /* G */
     pu_real *precision; /* G: 1 / sigma_g^2 */
@@ -21881,6 +23111,7 @@ PU__FN void pu__effects_layout(void *self, pu__arena *arena)
     s->eta = pu__reals(arena, s->M, s->b > 0);
     s->sums = pu__doubles(arena, pu__levels_count(&s->levels), 2);
     s->normal = pu__doubles(arena, s->p, s->p + 2);
+    pu__cells_layout(&s->cells, arena);
 }
 
 /* model.set: theta -> precisions, psi and eta = X b. All logarithms are tried before anything is written. */
@@ -22124,14 +23355,17 @@ PU__FN pu_status pu__effects_open(pu_model *model, const pu__effects *made, cons
     s->levels.group = s->group;
     s->blocks.size = s->size;
     s->blocks.precision = s->precision;
+    s->cells.levels = s->levels;
     if (pu__effects_numbers(s, report))
         return report->status;
+    pu__cells_fill(&s->cells);
     model->name = pu__effects_name(s);
     model->params = s->b + G + 1;
     model->uses = PU_USES_GAMMA | PU_USES_PSI | (s->b > 0 ? (unsigned)PU_USES_ETA : 0u);
     model->tied_psi = 1;
     model->Gamma = pu_op_blocks(&s->blocks);
     model->Phi = pu_op_levels(&s->levels);
+    model->Phi.aux = &s->cells;
     model->lgm.psi = s->psi;
     model->lgm.eta = s->b > 0 ? s->eta : NULL;
     model->set = pu__effects_set;
@@ -22167,6 +23401,8 @@ PU_DEF pu_status pu_model_effects(pu_model *model, pu_int M, pu_int groups, cons
     s->blocks.flat = s->levels.p;
     if (pu__effects_given(s, group_list, method, report))
         return report->status;
+    s->cells.levels = s->levels;
+    pu__cells_sizes(&s->cells);
     pu_status status = pu__model_memory(&d.made, &d.call, pu__effects_layout, &d, model);
     if (status)
         return status;

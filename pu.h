@@ -1578,6 +1578,10 @@ struct pu_model {
     const char *told;       /* what the last start did, for report->plan; the model's own memory, or NULL */
     /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
     void (*describe)(const pu_model *model, pu_int i, pu_param *param);
+    /* Optional. h (params) = about the second derivatives of the NLL of all data, not their mean, in each entry of theta at the
+       theta of the last set: positive and finite. L-BFGS begins with them instead of one number for all, and takes them for a
+       witness that it has arrived, which saves gradients where each takes long */
+    void (*curvature)(const pu_model *model, const pu_data *data, double *h);
     /* Facts about grad that save copies of a large gradient; optional (clear both where you replace grad).
        begins_with_Phi: theta begins with Phi's parameters as they are, and grad copies g->Phi to its output, where it
        may be already. grad_is_finite: 1 when it cannot fail and is sure to give finite numbers for this g, which is
@@ -15138,6 +15142,30 @@ PU__INLINE void pu__cells_both(pu_int row, pu_int count, const int32_t *col, con
         *pu__v(y + row * PU__ABEAM + l * PU__WIDTH) += t[l];
 }
 
+/* sum_c += scale^2 (c'w) (c'x - c'w) for one row c of C. x, w: PU__ABEAM columns side by side, sum: as many. */
+PU__INLINE void pu__cells_meet(pu_int count, const int32_t *col, const pu_real *value, pu_real scale, const pu_real *x,
+                               const pu_real *w, pu_real *sum)
+{
+    const pu__vector zero = {0};
+    pu__vector t[PU__BEAMS], s[PU__BEAMS];
+    PU__UNROLL
+    for (int l = 0; l < PU__BEAMS; l++) {
+        t[l] = zero;
+        s[l] = zero;
+    }
+    for (pu_int i = 0; i < count; i++) {
+        pu_int at = (pu_int)col[i] * PU__ABEAM;
+        PU__UNROLL
+        for (int l = 0; l < PU__BEAMS; l++) {
+            t[l] += value[i] * pu__vload(x + at + l * PU__WIDTH);
+            s[l] += value[i] * pu__vload(w + at + l * PU__WIDTH);
+        }
+    }
+    PU__UNROLL
+    for (int l = 0; l < PU__BEAMS; l++)
+        *pu__v(sum + l * PU__WIDTH) += scale * scale * s[l] * (t[l] - s[l]);
+}
+
 /* S as the solver sees it, and the scratch of a thread: PU__ABEAM columns side by side, twice. */
 typedef struct {
     const pu__crossed *x;
@@ -15656,7 +15684,9 @@ typedef struct {
     int kept;         /* diag(A) and, where it is formed, A are those of the observed rows in post */
     /* log det quadrature, for the data of two batches (pu__ring_at): s, the centre of the spectrum; log det M of PCG */
     double *centre, *logdet_M;
-    pu__eliminated eliminated; /* mixed effects: the system of run */
+    pu__eliminated eliminated; /* mixed effects: the system of run; */
+    double *delta, *whole;     /* its columns x levels of normals; levels + p */
+    pu_block draws;            /* n2 x columns */
 } pu__worker;
 
 /* What an error of the mean does to a datum's gradients. */
@@ -15862,7 +15892,7 @@ PU__FN double pu__crossed_cost(const pu__job *job, pu_engine engine)
 {
     const pu__cells *c = job->cross.cells;
     double n = (double)c->n2, G = (double)c->levels.groups, inverse = pu__crossed_inverse(job);
-    double cells = (double)(c->start[c->n1] + (c->start2 ? c->start2[c->n2] : 0));
+    double cells = (double)(c->start[c->n1] + (c->levels.groups > 2 ? c->start2[c->n2] : 0));
     double rows = 15 * (double)job->M * (G + 2 * (double)job->cross.p);
     double blocks = 1 + ceil((double)(job->K ? job->K : 50) / (double)PU__ABEAM);
     if (engine == PU_SCHUR)
@@ -16153,6 +16183,12 @@ PU__FN void pu__crossed_worker(pu__worker *w, pu__arena *arena, const pu__job *j
     w->eliminated.to = pu__reals(arena, n, PU__ABEAM);
     if (n > 0)
         pu__run_layout(&w->run, arena, &w->post.system, job->B, &job->plan, job->cross.most, 1, 0);
+    if (job->want_variance || job->want_fit || job->want_draws) {
+        pu_int levels = job->cross.n1 + job->cross.n2;
+        w->delta = pu__doubles(arena, levels, job->cross.most);
+        w->whole = pu__doubles(arena, levels + job->cross.p, 1);
+        w->draws = pu__cols(arena, job->cross.n2, job->cross.most);
+    }
 }
 
 /* What a thread needs. */
@@ -18283,28 +18319,51 @@ PU__FN void pu__crossed_signs(const pu__job *job, pu__worker *w, pu_int n, pu_in
     }
 }
 
-/* The traces that probe j of the block tells, and log det as it sees it. */
-PU__FN void pu__crossed_probe(const pu__job *job, pu__worker *w, pu_int j, double *trace, pu__staged_column *column)
+/* The traces of the first group's block that the probes of a block tell, for as many columns as there is room for. x and w = u / M
+   are put side by side first. */
+PU__FN void pu__crossed_first_traces(const pu__job *job, pu__worker *w, double *trace)
+{
+    const pu__crossed *x = &job->cross;
+    const pu__cells *c = x->cells;
+    const pu__run *g = &w->run;
+    const pu__eliminated *s = &w->eliminated;
+    pu_real sum[PU__ABEAM] = {0};
+    pu_int wide = PU__ABEAM;
+    for (pu_int j = 0; j < c->n2; j++)
+        for (pu_int l = 0; l < wide; l++) {
+            s->from[j * wide + l] = l < g->k ? pu__col(g->x, l)[j] : 0;
+            s->to[j * wide + l] = l < g->k ? pu__col(g->u, l)[j] / x->diag[j] : 0;
+        }
+    for (pu_int l = 0; l < wide; l++)
+        trace[l] = x->known;
+    for (pu_int i = 0; i < c->n1; i++) {
+        pu_int at = c->start[i];
+        pu__cells_meet(c->start[i + 1] - at, c->col + at, x->value + at, x->d1[i], s->from, s->to, sum);
+        if (i % 64 < 63 && i + 1 < c->n1)
+            continue;
+        /* few terms in pu_real, these sums in double */
+        for (pu_int l = 0; l < wide; l++) {
+            trace[l] += (double)sum[l];
+            sum[l] = 0;
+        }
+    }
+}
+
+/* The traces that probe j of the block tells, that of the first group being known, and log det as it sees it. */
+PU__FN void pu__crossed_probe(const pu__job *job, pu__worker *w, pu_int j, double first, double *trace, pu__staged_column *column)
 {
     const pu__crossed *x = &job->cross;
     const pu__cells *c = x->cells;
     pu__run *g = &w->run;
-    const pu_real *sol = pu__col(g->x, j);
-    pu_real *scaled = pu__col(g->u, j); /* u, which becomes w = M^-1 u */
-    double first = x->known, n2 = (double)x->n2, sum = 0;
+    const pu_real *sol = pu__col(g->x, j), *u = pu__col(g->u, j);
+    double n2 = (double)x->n2, sum = 0;
     const double *ritz = pu__ritz(g, j), *weight = ritz + g->rows;
     pu__quadrature_result seen = pu__quadrature(g, j, 1);
     pu_int steps = (pu_int)g->host_steps[j];
-    for (pu_int i = 0; i < x->n2; i++)
-        scaled[i] /= x->diag[i];
-    for (pu_int i = 0; i < c->n1; i++) {
-        double d = (double)x->d1[i], with = pu__crossed_meet(x, i, scaled);
-        first += d * d * with * (pu__crossed_meet(x, i, sol) - with);
-    }
     for (pu_int h = 0; h < c->levels.groups; h++) {
         trace[h] = h == c->first ? first : 0;
         for (pu_int l = c->at[h]; h != c->first && l < c->at[h] + c->levels.group[h].levels; l++)
-            trace[h] += (double)sol[l] * (double)scaled[l];
+            trace[h] += (double)sol[l] * (double)u[l] / (double)x->diag[l];
     }
     for (pu_int i = 0; i < steps; i++)
         sum += weight[i] * log(ritz[i]);
@@ -18325,14 +18384,26 @@ PU__FN pu_status pu__crossed_block(pu__job *job, pu__worker *w, pu_int n, pu_int
     pu__crossed *x = &job->cross;
     pu__run *g = &w->run;
     pu_int G = x->cells->levels.groups, k = pu__min(x->most, job->K - first);
+    if (x->n2 == 0) { /* one group: nothing is left to chance */
+        for (pu_int j = first; j < first + k; j++) {
+            pu__staged_column *column = pu__direct_record(job, n, n * job->cols + 1 + j);
+            column->logdet = 0;
+            column->ux = column->xax = (double)job->D;
+            x->traces[j] = x->known;
+        }
+        return PU_OK;
+    }
     pu__run_set(g, PU_PCG, k);
     pu__crossed_signs(job, w, n, first, k);
     pu_status status = pu__run_block(g, NULL, 0, n, 1 + first, report);
+    double trace[PU__ABEAM] = {0};
+    if (!pu__fatal(status) && job->any_grad)
+        pu__crossed_first_traces(job, w, trace);
     for (pu_int j = 0; !pu__fatal(status) && j < k; j++) {
         pu__staged_column *column = job->columns + n * job->cols + 1 + first + j;
         memset(column, 0, sizeof *column);
         pu__column_record(g, j, &column->record);
-        pu__crossed_probe(job, w, j, x->traces + (first + j) * G, column);
+        pu__crossed_probe(job, w, j, trace[j], x->traces + (first + j) * G, column);
     }
     return status;
 }
@@ -18370,6 +18441,263 @@ PU__FN pu_status pu__crossed_probes(pu__job *job, pu_int n, pu_report *report)
         }
     for (pu_int k = 1; k <= job->K; k++)
         job->columns[n * job->cols + k].logdet += logs;
+    return report->status;
+}
+
+/* ---- moments of the posterior ---- */
+
+/* Column `sample` of normals delta ~ N(0, R + Z'Z) over [z_1 | z_2]: R^1/2 eps1 + Z'eps2, the normals that delta of A has everywhere,
+   by their number in z and by row. */
+PU__FN void pu__crossed_delta(const pu__job *job, pu_int n, pu_int sample, double *delta)
+{
+    enum { CHUNK = 256 };
+    const pu__crossed *x = &job->cross;
+    const pu_levels *a = &x->cells->levels;
+    const pu_options *o = job->o;
+    uint32_t id = pu__datum_id(job->data, n);
+    pu_real eps[CHUNK], y = 0;
+    pu_int at = 0, row = 0, from = -CHUNK;
+    for (pu_int g = 0; g < a->groups; g++) {
+        double *to = delta + pu__crossed_place(x, g), root = sqrt(x->rho[g]);
+        for (pu_int l = 0; l < a->group[g].levels; l++, at++) {
+            if (l % CHUNK == 0)
+                pu_normals(o->seed, id, (uint32_t)sample, o->step, PU__STREAM_PRIOR, (uint64_t)at,
+                           pu__min(CHUNK, a->group[g].levels - l), eps);
+            to[l] = root * (double)eps[l % CHUNK];
+        }
+    }
+    for (at = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) {
+        if (row >= from + CHUNK) {
+            from = row - row % CHUNK;
+            pu_normals(o->seed, id, (uint32_t)sample, o->step, PU__STREAM_NOISE, (uint64_t)from, CHUNK, eps);
+        }
+        for (pu_int g = 0; g < a->groups; g++)
+            delta[pu__crossed_place(x, g) + a->group[g].level[row]] += pu__slope(a->group + g, row) * (double)eps[row - from];
+    }
+}
+
+/* One block of draws of z without what b adds, columns 1 + first on of x, in units of 1/beta^1/2. */
+PU__FN pu_status pu__crossed_draw(pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_report *report)
+{
+    const pu__crossed *x = &job->cross;
+    int schur = job->served[PU_SCHUR] > 0;
+    pu__run *g = &w->run;
+    pu_int levels = x->n1 + x->n2, k = pu__min(x->most, job->K - first);
+    pu_status status = PU_OK;
+    if (!schur && x->n2 > 0)
+        pu__run_set(g, PU_PCG, k);
+    for (pu_int j = 0; j < k; j++) {
+        pu_real *u = pu__col(w->draws, j);
+        pu__crossed_delta(job, n, first + j, w->delta + j * levels);
+        pu__crossed_reduce(x, w->delta + j * levels, 1, w->whole, u);
+        if (!schur && x->n2 > 0)
+            pu__copy(pu__col(g->u, j), u, x->n2);
+    }
+    if (!schur && x->n2 > 0)
+        status = pu__run_block(g, NULL, 0, n, 1 + first, report);
+    for (pu_int j = 0; j < k && !pu__fatal(status); j++) {
+        pu_real *u = pu__col(w->draws, j);
+        pu_int at = n * job->cols + 1 + first + j;
+        pu__staged_column *column = pu__direct_record(job, n, at);
+        if (!schur && x->n2 > 0) {
+            pu__copy(u, pu__col(g->x, j), x->n2);
+            pu__column_record(g, j, &column->record);
+        }
+        for (pu_int i = 0; schur && i < x->n2; i++)
+            w->whole[i] = pu__dot(x->n2, NULL, x->S + i * x->n2, u);
+        for (pu_int i = 0; schur && i < x->n2; i++)
+            u[i] = (pu_real)w->whole[i];
+        pu__crossed_complete(x, w->delta + j * levels, 1, u, w->whole);
+        pu__crossed_order(x, w->whole, job->stage.x + at * job->D);
+    }
+    return status;
+}
+
+/* All of them, shared out among threads. */
+PU__FN pu_status pu__crossed_draws(pu__job *job, pu_int n, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    pu_int blocks = (job->K + x->most - 1) / x->most;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
+#endif
+    for (pu_int b = 0; b < blocks; b++) {
+        pu_report *one = x->reports + b;
+        pu__report_clear(one);
+        (void)pu__crossed_draw(job, job->workers + PU__THREAD, n, b * x->most, one);
+    }
+    for (pu_int b = 0; b < blocks; b++)
+        if (pu__is_worse(x->reports[b].status, report->status)) {
+            report->status = x->reports[b].status;
+            report->where = x->reports[b].where;
+        }
+    return report->status;
+}
+
+/* Where a draw of group g begins in z. */
+PU__FN pu_int pu__crossed_first(const pu__crossed *x, pu_int g)
+{
+    pu_int first = 0;
+    for (pu_int h = 0; h < g; h++)
+        first += x->cells->levels.group[h].levels;
+    return first;
+}
+
+/* Variances over [z_1 | z_2] from draws, in units of 1/beta, into x->W's neighbour `to`: given all others an effect has variance
+   1/A_jj, and the mean -sum_i A_ji z_i / A_jj, whose mean square is estimated. */
+PU__FN void pu__crossed_sampled(const pu__job *job, pu_int n, double *to)
+{
+    const pu__crossed *x = &job->cross;
+    const pu__cells *c = x->cells;
+    double K = (double)job->K;
+    for (pu_int i = 0; i < c->n1; i++)
+        to[i] = (double)x->d1[i];
+    for (pu_int j = 0; j < c->n2; j++)
+        to[c->n1 + j] = 1 / (double)x->d2[j];
+    for (pu_int k = 1; k <= job->K; k++) {
+        const pu_real *z = job->stage.x + (n * job->cols + k) * job->D, *z_1 = z + pu__crossed_first(x, c->first);
+        double *sum = x->row_sum;
+        for (pu_int g = 0; g < c->levels.groups; g++)
+            if (g != c->first)
+                pu__copy(x->column + c->at[g], z + pu__crossed_first(x, g), c->levels.group[g].levels);
+        memset(sum, 0, (size_t)c->n2 * sizeof *sum);
+        for (pu_int i = 0; i < c->n1; i++) {
+            double meet = (double)x->d1[i] * pu__crossed_meet(x, i, x->column);
+            to[i] += meet * meet / K;
+            for (pu_int at = c->start[i]; at < c->start[i + 1]; at++)
+                sum[c->col[at]] += (double)x->value[at] * (double)z_1[i];
+        }
+        for (pu_int i = 0; c->levels.groups > 2 && i < c->n2; i++)
+            for (pu_int at = c->start2[i]; at < c->start2[i + 1]; at++) {
+                sum[i] += (double)x->value2[at] * (double)x->column[c->col2[at]];
+                sum[c->col2[at]] += (double)x->value2[at] * (double)x->column[i];
+            }
+        for (pu_int j = 0; j < c->n2; j++)
+            to[c->n1 + j] += sum[j] * sum[j] / ((double)x->d2[j] * (double)x->d2[j] * K);
+    }
+}
+
+/* Variances of all effects and coefficients, in the order of z. */
+PU__FN void pu__crossed_variances(pu__job *job, pu_int n)
+{
+    pu__crossed *x = &job->cross;
+    pu_int levels = x->n1 + x->n2, p = x->p;
+    double *to = job->workers->whole;
+    if (job->served[PU_SCHUR] > 0)
+        for (pu_int l = 0; l < levels; l++)
+            to[l] = l < x->n1 ? (double)x->spread[l] : (double)x->S[(l - x->n1) * (x->n2 + 1)];
+    else
+        pu__crossed_sampled(job, n, to);
+    for (pu_int l = 0; l < levels && p > 0; l++)
+        to[l] += pu__crossed_flat(x, x->W + l * p);
+    for (pu_int i = 0; i < p; i++) {
+        to[levels + i] = 0;
+        for (pu_int l = i; l < p; l++)
+            to[levels + i] += x->Hinv[l * p + i] * x->Hinv[l * p + i];
+    }
+    for (pu_int l = 0; l < levels + p; l++)
+        to[l] /= x->beta;
+    pu__crossed_order(x, to, job->variance + n * job->D);
+}
+
+/* Entry (level i of the first group, j) of the inverse: -d1_i sum_k c_ik (S^-1)_kj. */
+PU__FN double pu__crossed_between(const pu__crossed *x, pu_int i, pu_int j)
+{
+    return -(double)x->d1[i] * pu__crossed_meet(x, i, x->S + j * x->n2);
+}
+
+/* Variance of phi'z for row m, without b's part, in units of 1/beta: exact, or the mean square over the draws. */
+PU__FN double pu__crossed_row_variance(const pu__job *job, pu_int n, pu_int m)
+{
+    const pu__crossed *x = &job->cross;
+    const pu_levels *a = &x->cells->levels;
+    const pu_int *at = x->cells->at;
+    double sum = 0;
+    for (pu_int k = 1; k <= job->K && !job->served[PU_SCHUR]; k++) {
+        const pu_real *z = job->stage.x + (n * job->cols + k) * job->D;
+        double one = 0;
+        for (pu_int g = 0; g < a->groups; z += a->group[g++].levels)
+            one += pu__slope(a->group + g, m) * (double)z[a->group[g].level[m]];
+        sum += one * one / (double)job->K;
+    }
+    for (pu_int g = 0; g < a->groups && job->served[PU_SCHUR]; g++)
+        for (pu_int h = 0; h <= g; h++) {
+            pu_int i = at[g] + a->group[g].level[m], j = at[h] + a->group[h].level[m];
+            double slopes = (g == h ? 1 : 2) * pu__slope(a->group + g, m) * pu__slope(a->group + h, m), entry;
+            if (g == x->cells->first)
+                entry = g == h ? (double)x->spread[i] : pu__crossed_between(x, i, j);
+            else
+                entry = h == x->cells->first ? pu__crossed_between(x, j, i) : (double)x->S[i * x->n2 + j];
+            sum += slopes * entry;
+        }
+    return sum;
+}
+
+/* Variances of the fit in every row, observed or not. v: p numbers for each thread. */
+PU__FN void pu__crossed_fits(pu__job *job, pu_int n)
+{
+    const pu__crossed *x = &job->cross;
+    const pu_levels *a = &x->cells->levels;
+    pu_int p = x->p;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(static) num_threads(job->threads) if (job->threads > 1)
+#endif
+    for (pu_int m = 0; m < job->M; m++) {
+        double *v = job->workers[PU__THREAD].whole;
+        double variance = pu__crossed_row_variance(job, n, m);
+        for (pu_int i = 0; i < p; i++) {
+            v[i] = -(double)a->X[m * p + i];
+            for (pu_int g = 0; g < a->groups; g++)
+                v[i] += pu__slope(a->group + g, m) * x->W[(pu__crossed_place(x, g) + a->group[g].level[m]) * p + i];
+        }
+        job->fit[n * job->M + m] = (pu_real)((variance + (p > 0 ? pu__crossed_flat(x, v) : 0)) / x->beta);
+    }
+}
+
+/* Draws become those of z in its own units: b = H^-1/2 eps, and z_u - W b. */
+PU__FN void pu__crossed_samples(pu__job *job, pu_int n)
+{
+    const pu__crossed *x = &job->cross;
+    const pu_levels *a = &x->cells->levels;
+    pu_int p = x->p;
+    double scale = 1 / sqrt(x->beta), *b = job->workers->whole;
+    for (pu_int k = 1; k <= job->K; k++) {
+        pu_real *z = job->stage.x + (n * job->cols + k) * job->D, *eps = z + x->n1 + x->n2;
+        if (p > 0)
+            pu_normals(job->o->seed, pu__datum_id(job->data, n), (uint32_t)(k - 1), job->o->step, PU__STREAM_PRIOR,
+                       (uint64_t)(x->n1 + x->n2), p, eps);
+        for (pu_int i = 0; i < p; i++) {
+            b[i] = 0;
+            for (pu_int l = i; l < p; l++)
+                b[i] += x->Hinv[l * p + i] * (double)eps[l];
+        }
+        for (pu_int g = 0; g < a->groups; g++)
+            for (pu_int l = 0; l < a->group[g].levels; l++, z++) {
+                double one = (double)*z;
+                for (pu_int i = 0; i < p; i++)
+                    one -= x->W[(pu__crossed_place(x, g) + l) * p + i] * b[i];
+                *z = (pu_real)(scale * one);
+            }
+        for (pu_int i = 0; i < p; i++)
+            eps[i] = (pu_real)(scale * b[i]);
+    }
+}
+
+/* What pu_posterior and pu_predict want of datum n besides its mean. */
+PU__FN pu_status pu__crossed_moments(pu__job *job, pu_int n, pu_report *report)
+{
+    int sampled = job->K > 0 && (job->want_draws || (!job->served[PU_SCHUR] && (job->variance || job->fit)));
+    pu__crossed_order(&job->cross, job->cross.mean, job->stage.x + n * job->cols * job->D);
+    if (!sampled && job->cols > 1)
+        pu__zeros(job->stage.x + (n * job->cols + 1) * job->D, job->K * job->D);
+    if (sampled && pu__fatal(pu__crossed_draws(job, n, report)))
+        return report->status;
+    if (job->variance)
+        pu__crossed_variances(job, n);
+    if (job->fit)
+        pu__crossed_fits(job, n);
+    if (sampled)
+        pu__crossed_samples(job, n);
     return report->status;
 }
 
@@ -18432,7 +18760,7 @@ PU__FN pu_status pu__crossed_finish(pu__job *job, pu_int n, int schur, double lo
     if (schur) {
         job->logdet[n] = logdet;
         pu__crossed_traces(x, x->traces);
-    } else if (job->K > 0 && pu__fatal(pu__crossed_probes(job, n, report)))
+    } else if (job->K > 0 && !job->moments && pu__fatal(pu__crossed_probes(job, n, report)))
         return report->status;
     for (pu_int k = 0; k < (schur ? 1 : job->K) && job->any_grad; k++) {
         pu_int group = schur || !s->groups ? 0 : s->group + k * s->groups / s->probes * s->eta;
@@ -18440,7 +18768,7 @@ PU__FN pu_status pu__crossed_finish(pu__job *job, pu_int n, int schur, double lo
         pu__crossed_terms(job, x->traces + k * G, schur ? 1 : 1 / (double)job->K, lane + group);
     }
     for (pu_int k = 1; k < job->cols; k++) {
-        if (schur)
+        if (schur || job->moments)
             (void)pu__direct_record(job, n, n * job->cols + k);
         else
             job->columns[n * job->cols + k].logdet += logdet;
@@ -18482,9 +18810,7 @@ PU__FN pu_status pu__crossed_datum(pu__job *job, pu_int n, pu_report *report)
     }
     if (pu__fatal(pu__crossed_finish(job, n, schur, logdet, report)))
         return report->status;
-    if (job->stage.x)
-        pu__crossed_order(x, x->mean, job->stage.x + n * job->cols * job->D);
-    return report->status;
+    return job->stage.x ? pu__crossed_moments(job, n, report) : report->status;
 }
 
 /* All data, one after the other; the threads share the work on each. */
@@ -19835,7 +20161,7 @@ PU__FN pu_status pu__moments_mean(const pu__moments *w, pu_int n, pu_report *rep
     pu_int M = job->M;
     pu_block x = pu__rows(job->stage.x + n * job->cols * job->D, job->D);
     pu_block y = pu__rows(job->own_reals + n * M, M);
-    const pu_op *map = job->workers->post.map;
+    const pu_op *map = job->map ? job->map : job->Phi;
     if (map->apply(map, 1, x, y, 0, job->workers->post.work))
         return pu__operator_failed(report, "Phi.apply", n);
     if (job->model->eta && !job->map)
@@ -19890,7 +20216,7 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     /* what the engines have not delivered on the way */
     for (pu_int n = 0; n < job->N; n++) {
         pu_status status = PU_OK;
-        if (w->variance && job->served_by[n] == PU_ITERATIVE)
+        if (w->variance && job->served_by[n] == PU_ITERATIVE && !job->crossed)
             status = pu__moments_sampled(job, n, report);
         if (status == PU_E_OPERATOR)
             return pu__operator_failed(report, job->workers->post.failed, n);
@@ -23154,6 +23480,42 @@ PU__FN pu_status pu__effects_grad(PU__MODEL_GRAD_ARGS)
     return PU_OK;
 }
 
+/* model.curvature, by Fisher's information. A level of group g with n_l = sum of slope^2 knows its effect's variance by a share
+   s_l = n_l sigma_g^2 / (n_l sigma_g^2 + sigma^2) of what its effect itself would tell: 1/2 s_l^2. The noise has M less what
+   the effects take, 1/2 each. A coefficient alone, by least squares: x'x^2 / x'V x. As if all rows were observed. */
+PU__FN void pu__effects_curvature(const pu_model *model, const pu_data *data, double *h)
+{
+    const pu__effects *s = pu__effects_of(model);
+    const pu__cells *c = &s->cells;
+    pu_int G = s->levels.groups;
+    double N = (double)data->n, noise = 1 / (double)s->psi[0], rest = (double)s->M;
+    for (pu_int g = 0; g < G; g++) {
+        const double *square = c->square + (g == c->first ? 0 : c->n1) + c->at[g];
+        double sum = 0;
+        for (pu_int l = 0; l < s->size[g]; l++) {
+            double share = square[l] / (square[l] + noise * (double)s->precision[g]);
+            sum += share * share;
+            rest -= share;
+        }
+        h[s->b + g] = N * pu__max(sum, 1e-6) / 2;
+    }
+    h[s->b + G] = N * pu__max(rest, 1) / 2;
+    for (pu_int i = 0; i < s->b; i++) {
+        double square = 0, spread = 0;
+        for (pu_int m = 0; m < s->M; m++)
+            square += (double)s->X[m * s->p + i] * (double)s->X[m * s->p + i];
+        spread = noise * square;
+        for (pu_int g = 0; g < G; g++) {
+            memset(s->sums, 0, (size_t)s->size[g] * sizeof *s->sums);
+            for (pu_int m = 0; m < s->M; m++)
+                s->sums[s->group[g].level[m]] += pu__slope(s->group + g, m) * (double)s->X[m * s->p + i];
+            for (pu_int l = 0; l < s->size[g]; l++)
+                spread += s->sums[l] * s->sums[l] / (double)s->precision[g];
+        }
+        h[i] = N * square * square / spread;
+    }
+}
+
 /* normal = [X'X | X'y | diag X'X] of the observed entries of all data. */
 PU__FN void pu__effects_normal(const pu__effects *s, const pu_data *data)
 {
@@ -23371,6 +23733,7 @@ PU__FN pu_status pu__effects_open(pu_model *model, const pu__effects *made, cons
     model->set = pu__effects_set;
     model->grad = pu__effects_grad;
     model->start = pu__effects_start;
+    model->curvature = pu__effects_curvature;
     model->describe = pu__effects_describe;
     pu__model_link(model);
     return PU_OK;
@@ -23513,6 +23876,8 @@ typedef struct {
     pu_real *S, *Y;
     /* 2 pairs: 1 / s'y, then the coefficients of the recursion. */
     double *rho;
+    /* n: second derivatives of the objective as the model guesses them, NULL: it does not. */
+    double *h;
     /* Entries of theta that are linear, how many, and linear x (linear + 2): see pu__fit_linear. */
     pu_int linear, *linear_at;
     double *curvature;
@@ -23948,6 +24313,7 @@ PU__FN double pu__lbfgs_limit(const pu__fit *fit, double t)
 
 /* d = -H g (in fit->m) by the two-loop recursion over the pairs (s, y), newest first and back:
      a_j = s_j'd / s_j'y_j,   d -= a_j y_j;     d *= s'y / y'y of the newest;     d += (a_j - y_j'd / s_j'y_j) s_j
+   A model that knows the second derivatives divides by them in the middle.
    Returns the slope g'd. When d does not descend the pairs are forgotten, and d = -g. */
 PU__FN double pu__lbfgs_direction(pu__fit *fit)
 {
@@ -23965,9 +24331,11 @@ PU__FN double pu__lbfgs_direction(pu__fit *fit)
     }
     if (age > 0) {
         double scale = rho[newest] * pu__dot(n, NULL, Y + newest * n, Y + newest * n);
-        for (pu_int i = 0; i < n; i++)
+        for (pu_int i = 0; i < n && !fit->h; i++)
             d[i] = (pu_real)((double)d[i] / scale);
     }
+    for (pu_int i = 0; fit->h && i < n; i++)
+        d[i] = (pu_real)((double)d[i] / fit->h[i]);
     while (--age >= 0) {
         j = (newest - age + pairs) % pairs;
         pu__axpy(n, (pu_real)(a[j] - rho[j] * pu__dot(n, NULL, Y + j * n, d)), S + j * n, d);
@@ -24001,6 +24369,31 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
     /* Lower by the rule of the search, up to rounding. */
     if (fit->comparable && fit->exact)
         pu__fit_keep_best(fit, fit->objective, fit->step + 1);
+}
+
+/* The second derivatives of the mean objective as the model guesses them at theta, to which it is set. One that makes no sense
+   spoils them all. */
+PU__FN void pu__fit_curvature(pu__fit *fit)
+{
+    int good = 1;
+    if (!fit->h)
+        return;
+    fit->model->curvature(fit->model, fit->data, fit->h);
+    for (pu_int i = 0; i < fit->n; i++) {
+        fit->h[i] /= (double)fit->N;
+        good &= fit->h[i] > 0 && pu__finite_double(fit->h[i]);
+    }
+    for (pu_int i = 0; i < fit->n && !good; i++)
+        fit->h[i] = 1;
+}
+
+/* N sum_i g_i^2 / h_i: the same distance as below, as the model sees it; infinite where it does not. */
+PU__FN double pu__fit_witness(const pu__fit *fit)
+{
+    double sum = fit->h ? 0 : HUGE_VAL;
+    for (pu_int i = 0; fit->h && i < fit->n; i++)
+        sum += (double)fit->N * (double)fit->g[i] * (double)fit->g[i] / fit->h[i];
+    return sum;
 }
 
 /* N g'H^-1 g, of which the direction d = -H^-1 g tells -N g'd: squared standard errors to the minimum. It leaves out
@@ -24177,20 +24570,28 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     /* The start is the best point so far. */
     if (fit->known == 0 && fit->comparable && fit->exact)
         pu__fit_keep_best(fit, fit->objective, fit->step);
+    if (fit->known == 0)
+        pu__fit_curvature(fit);
     fit->known = 1;
     double value = fit->objective, doubt = fit->doubt, slope = pu__lbfgs_direction(fit);
     pu_fit_stop reason = -slope <= PU__NOISE * fabs(value) ? PU_FIT_CONVERGED : PU_FIT_STUCK;
     if (fit->idle >= PU__IDLE && fit->o->tolerance == 0)
         return pu__fit_settle(fit, reason);
-    /* As many pairs as there are directions, or as are kept: before that, H^-1 is no more than a guess in some. */
+    /* As many pairs as there are directions, or as are kept: before that, H^-1 is no more than a guess in some. But where the model
+       knows the second derivatives, and the pairs say the same, that is enough. */
+    double rounding = (double)PU__EPS * fabs(value) * (double)fit->N;
+    if (fit->o->tolerance == 0 && fit->doubt == 0 && fit->held > 1 &&
+        pu__max(pu__lbfgs_rest(fit, slope), pu__fit_witness(fit)) <= pu__max(PU__REST, rounding)) {
+        fit->report->stop = PU_FIT_CONVERGED;
+        return PU_OK;
+    }
     if (fit->o->tolerance == 0 && (fit->held >= (double)pu__min(fit->n, fit->pairs) || slope == 0)) {
-        double rounding = (double)PU__EPS * fabs(value) * (double)fit->N;
         int is_near = pu__lbfgs_rest(fit, slope) <= pu__max(PU__REST, rounding);
         fit->within = is_near ? fit->within + 1 : 0;
         if (fit->within >= 2)
             return pu__fit_settle(fit, PU_FIT_CONVERGED);
     }
-    double t = pu__lbfgs_limit(fit, (fit->held > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit));
+    double t = pu__lbfgs_limit(fit, (fit->held > 0 || fit->h ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit));
     fit->rate = t;
     for (int tries = 0; tries < 20; tries++) {
         double middle = 0.5, asked = t, longer = pu__lbfgs_limit(fit, 2 * t);
@@ -24250,7 +24651,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
      8           FNV-1a hash of the numbers and arrays */
 #ifndef PU_NO_STDIO
 
-#define PU__MAGIC "pu fit 3"
+#define PU__MAGIC "pu fit 4"
 #define PU__PATH  1024 /* of a file's name, with what is appended */
 
 /* One entry of pu__fit_list_agreed; a field of the fit's options, of its gradient's, of its solver's. */
@@ -24384,9 +24785,10 @@ PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
     /* Arrays that this fit does not have are NULL. */
     size_t starts = (size_t)pu__most(fit->o->starts, 0) * sizeof(double);
     void *const part[] = {fit,    fit->theta, fit->best_theta, fit->m, fit->next,  fit->v,         fit->g,  fit->S,
-                          fit->Y, fit->rho,   fit->x,          fit->given, fit->top_theta, fit->top, fit->ends};
+                          fit->Y, fit->rho,   fit->h,          fit->x, fit->given, fit->top_theta, fit->top, fit->ends};
     const size_t bytes[] = {offsetof(pu__fit, model), n, n, n, n, n, n, pairs * n, pairs * n,
-                            pairs * sizeof(double),   x, n, n, PU__FIT_OWN * sizeof(double), starts};
+                            pairs * sizeof(double),   (size_t)fit->n * sizeof(double), x, n, n, PU__FIT_OWN * sizeof(double),
+                            starts};
     size_t done;
     *h = PU__FNV;
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
@@ -24827,6 +25229,10 @@ PU__FN void pu__fit_choose(pu__fit *fit, const pu_report *all)
         if (!is_adams && is_exact && (!is_many || all->seconds <= 1)) {
             o->optimizer = PU_LBFGS;
             why = " (chosen: the gradient is exact and cheap)";
+        } else if (!is_adams && fit->model->curvature && !is_many) {
+            o->optimizer = PU_LBFGS;
+            o->fixed_probes = 1;
+            why = " on fixed probes (chosen: the model knows its curvature)";
         } else if (!is_adams) {
             o->schedule = PU_RATE_COSINE;
             why = is_exact ? " (chosen: a gradient of all data takes long)" : " (chosen: the gradient is random)";
@@ -24901,6 +25307,8 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         fit->S = pu__reals(arena, fit->pairs, n);
         fit->Y = pu__reals(arena, fit->pairs, n);
         fit->rho = pu__doubles(arena, 2 * fit->pairs, 1);
+        if (fit->model->curvature)
+            fit->h = pu__doubles(arena, n, 1);
         fit->linear = pu__linear_entries(fit->model, NULL);
         if (fit->linear > 64)
             fit->linear = 0;

@@ -25,7 +25,7 @@ static const ref_shape shapes[] = {
 };
 #define SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
 
-static const pu_engine exact[] = {PU_DENSE, PU_DUAL};
+static const pu_engine exact[] = {PU_DENSE, PU_DUAL, PU_SCHUR};
 
 /* The model of a design, made; theta in pu_real. */
 static pu_status make(const ref_design *d, pu_model *model, pu_real *theta)

@@ -14971,8 +14971,10 @@ typedef struct {
     double *row_sum;         /* n2 */
     /* probes */
     pu_real *root;           /* n2: of the diagonal of S */
+    pu_int constants;        /* groups whose constant vector is left out of the probes, */
+    double *base;            /* groups: of the traces what is known without probes: of M, and what these vectors add, */
+    double base_logdet;      /* likewise of log det M^-1 S */
     double *traces;          /* of each probe, or the exact ones: groups */
-    double known;            /* sum of d1 + d1^2 c'M^-1 c */
     pu_report *reports;      /* of each block */
     pu_real *spread;         /* n1: diagonal of the first block of the inverse */
 } pu__crossed;
@@ -15894,7 +15896,7 @@ PU__FN double pu__crossed_cost(const pu__job *job, pu_engine engine)
     double n = (double)c->n2, G = (double)c->levels.groups, inverse = pu__crossed_inverse(job);
     double cells = (double)(c->start[c->n1] + (c->levels.groups > 2 ? c->start2[c->n2] : 0));
     double rows = 15 * (double)job->M * (G + 2 * (double)job->cross.p);
-    double blocks = 1 + ceil((double)(job->K ? job->K : 50) / (double)PU__ABEAM);
+    double blocks = 1 + ceil((double)pu__most(job->K, 1) / (double)PU__ABEAM);
     if (engine == PU_SCHUR)
         return rows + 0.8 * c->pairs * (1 + inverse) + PU__NS_MATRIX * (0.13 + 0.3 * inverse) * n * n * n;
     return rows + blocks * 20 * (4 * cells + 40 * n);
@@ -16310,9 +16312,11 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     }
     if (job->crossed) {
         pu__crossed *x = &job->cross;
-        pu_int probes = job->served[PU_ITERATIVE] ? job->K : 1;
+        pu_int probes = pu__most(job->K, 1);
         pu__crossed_layout(x, arena, job->served[PU_SCHUR] > 0, pu__crossed_inverse(job), job->gaps);
         x->traces = pu__doubles(arena, probes, x->cells->levels.groups);
+        x->base = pu__doubles(arena, x->cells->levels.groups, 1);
+        x->constants = job->served[PU_ITERATIVE] && job->K > 0 && !job->moments ? pu__min(x->cells->levels.groups - 1, x->most) : 0;
         x->reports = (pu_report *)pu__take(arena, probes / x->most + 1, 1, sizeof(pu_report));
     }
     /* the checks come before any thread works: they borrow */
@@ -16690,7 +16694,7 @@ PU__FN pu_status pu__job_sides(pu__job *job, pu_report *report)
 #define PU__MEAN_TOLERANCE  1e-6
 #else
 #define PU__PROBE_TOLERANCE 1e-6
-#define PU__MEAN_TOLERANCE  1e-11
+#define PU__MEAN_TOLERANCE  1e-9
 #endif
 
 /* Mixed effects by >>crossed: PCG to a tolerance, so that gradients of all kinds are those of converged solves. */
@@ -16701,7 +16705,7 @@ PU__FN void pu__crossed_ask(pu__job *job, pu_solve_options *solve)
     job->cross.n2 = job->cross.cells->n2;
     job->cross.p = pu__levels_of(job->Phi)->p;
     if (!job->o->samples)
-        job->K = 50;
+        job->K = 16;
     if (job->kind != PU_EXACT)
         job->kind = PU_MONTE_CARLO;
     solve->solver = PU_PCG;
@@ -18155,11 +18159,14 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
 /* ------------------------------------------------------------------------------------------------
    >>crossed   data of mixed effects by the sums of >>cells: Schur, which is exact, and the iterative engine on the eliminated system
 
-   Probes are signs: with M = diag(S) and v_j = +-1 at random, u = M^1/2 v, w = M^-1/2 v and x = S^-1 u have E(x w') = S^-1, so that
-     tr of block g of S^-1    the sum of x_j w_j over the block: what is on the diagonal of S has no variance at all
-     tr of D1's block         sum_i d1_i + d1_i^2 c_i'S^-1 c_i, the last as (c_i'x) (c_i'w), without the variance of (c_i'w)^2, whose mean
-                              is known: d1_i^2 sum_j c_ij^2 / S_jj
-     log det M^-1 S           v'log(M^-1/2 S M^-1/2) v by Lanczos, without the variance of v'M^-1/2 S M^-1/2 v, whose mean is n2
+   Probes are signs: with M = diag(S) and v_j = +-1 at random, u = M^1/2 v, w = M^-1/2 v and x = S^-1 u have E(x w') = S^-1 and
+   E(w w') = M^-1, so that
+     tr of block g of S^-1    the sum of 1 / S_jj + (x_j - w_j) w_j over the block
+     tr of D1's block         sum_i d1_i + d1_i^2 c_i'S^-1 c_i, the last as sum_j c_ij^2 / S_jj + (c_i'x - c_i'w) (c_i'w)
+     log det M^-1 S           v'f(M^-1/2 S M^-1/2) v by Lanczos, f(t) = log t - t + 1: tr M^-1 S = n2
+   leave to chance only what S has beside its diagonal, and of the log det only its square.
+   S has an eigenvalue close to zero for each group: the same added to all its effects, taken from all of the first group. It would
+   make all three skewed. So v is made orthogonal to these constant vectors, and what they have is computed once.
    Draws of the posterior need normals: delta ~ N(0, A) as everywhere, reduced to the eliminated system.
    ------------------------------------------------------------------------------------------------ */
 
@@ -18190,51 +18197,172 @@ PU__FN void pu__crossed_direct(const pu__crossed *x, pu_real *u)
     pu__upper_solve(x->n2, x->S, x->n2 - 1, u);
 }
 
-/* The mean without b (column 0) and W: their right-hand sides are Z'e and Z'X. Iterative: a block of columns at a time, to a
-   tighter tolerance than probes, since their errors are not averaged out. */
-PU__FN pu_status pu__crossed_means(pu__job *job, pu_int n, int schur, pu_report *report)
+/* ---- what a column tells ---- */
+
+/* u = M 1_g / |M^1/2 1_g|: the constant vector of group g. */
+PU__FN void pu__crossed_constant(const pu__crossed *x, pu_int g, pu_real *u)
+{
+    pu_int from = x->cells->at[g], to = from + x->cells->levels.group[g].levels;
+    double sum = 0;
+    pu__zeros(u, x->n2);
+    for (pu_int j = from; j < to; j++)
+        sum += (double)x->diag[j];
+    for (pu_int j = from; j < to; j++)
+        u[j] = (pu_real)((double)x->diag[j] / sqrt(sum));
+}
+
+/* Columns of signs v times the roots of M, samples `sample` on, into u; what v has of M^1/2 1_g is taken out. */
+PU__FN void pu__crossed_signs(const pu__job *job, pu__worker *w, pu_int n, pu_int sample, pu_int k)
+{
+    const pu__crossed *x = &job->cross;
+    const pu__cells *c = x->cells;
+    const pu_options *o = job->o;
+    for (pu_int j = 0; j < k; j++) {
+        pu_real *u = pu__col(w->run.u, j);
+        pu_normals(o->seed, pu__datum_id(job->data, n), (uint32_t)(sample + j), o->step, PU__STREAM_PRIOR, 0, x->n2, u);
+        for (pu_int number = 1; number <= c->levels.groups - 1; number++) {
+            pu_int g = number <= c->first ? number - 1 : number, from = c->at[g], to = from + c->levels.group[g].levels;
+            double sum = 0, square = 0;
+            for (pu_int i = from; i < to; i++) {
+                u[i] = u[i] < 0 ? -x->root[i] : x->root[i];
+                sum += (double)u[i];
+                square += (double)x->diag[i];
+            }
+            for (pu_int i = from; i < to && number <= x->constants; i++)
+                u[i] -= (pu_real)((double)x->diag[i] * sum / square);
+        }
+    }
+}
+
+/* sum_i d1_i^2 (c_i'w) (c_i'x - c_i'w) for the columns of the block at hand, w = u / M; put side by side first. */
+PU__FN void pu__crossed_first_traces(const pu__job *job, pu__worker *w, double *trace)
+{
+    const pu__crossed *x = &job->cross;
+    const pu__cells *c = x->cells;
+    const pu__run *g = &w->run;
+    const pu__eliminated *s = &w->eliminated;
+    pu_real sum[PU__ABEAM] = {0};
+    pu_int wide = PU__ABEAM;
+    for (pu_int j = 0; j < c->n2; j++)
+        for (pu_int l = 0; l < wide; l++) {
+            s->from[j * wide + l] = l < g->k ? pu__col(g->x, l)[j] : 0;
+            s->to[j * wide + l] = l < g->k ? pu__col(g->u, l)[j] / x->diag[j] : 0;
+        }
+    for (pu_int l = 0; l < wide; l++)
+        trace[l] = 0;
+    for (pu_int i = 0; i < c->n1; i++) {
+        pu_int at = c->start[i];
+        pu__cells_meet(c->start[i + 1] - at, c->col + at, x->value + at, x->d1[i], s->from, s->to, sum);
+        if (i % 64 < 63 && i + 1 < c->n1)
+            continue;
+        /* few terms in pu_real, these sums in double */
+        for (pu_int l = 0; l < wide; l++) {
+            trace[l] += (double)sum[l];
+            sum[l] = 0;
+        }
+    }
+}
+
+/* What column j of the block at hand adds to the traces, that of the first group being given, and to log det M^-1 S, each without
+   what M alone would make of it: w'(x - w), and v'f(M^-1/2 S M^-1/2) v with f(t) = log t - t + 1, v = M^-1/2 u. v'M^-1/2 S M^-1/2 v
+   is in the first step. */
+PU__FN double pu__crossed_tell(const pu__crossed *x, pu__run *g, pu_int j, double first, double *trace)
+{
+    const pu__cells *c = x->cells;
+    const pu_real *sol = pu__col(g->x, j), *u = pu__col(g->u, j);
+    const double *ritz = pu__ritz(g, j), *weight = ritz + g->rows;
+    pu_int steps = (pu_int)g->host_steps[j];
+    double sum = 0;
+    for (pu_int h = 0; h < c->levels.groups; h++) {
+        trace[h] += h == c->first ? first : 0;
+        for (pu_int l = c->at[h]; h != c->first && l < c->at[h] + c->levels.group[h].levels; l++) {
+            double scaled = (double)u[l] / (double)x->diag[l];
+            trace[h] += scaled * ((double)sol[l] - scaled);
+        }
+    }
+    if (steps == 0 || pu__diagonalise(g, j))
+        return steps ? (double)NAN : 0;
+    for (pu_int i = 0; i < steps; i++)
+        sum += weight[i] * log(ritz[i]);
+    return (double)g->host_rho[j] * (sum - 1 / (double)g->host_a[j] + 1);
+}
+
+/* The same of the constant vectors among k columns from number `first` of the mean's company on: into x->base and
+   base_logdet. */
+PU__FN void pu__crossed_constants(pu__job *job, pu_int first, pu_int k)
 {
     pu__crossed *x = &job->cross;
     pu__worker *w = job->workers;
-    pu__run *g = &w->run;
-    pu_int cols = 1 + x->p, k;
+    double trace[PU__ABEAM];
+    pu__crossed_first_traces(job, w, trace);
+    for (pu_int j = 0; j < k; j++)
+        if (first + j > 0 && first + j <= x->constants)
+            x->base_logdet += pu__crossed_tell(x, &w->run, j, trace[j], x->base);
+}
+
+/* What column j of the block at hand of the mean and its company is: 0 the mean, -g - 1 the constant vector of group g, i + 1
+   regressor i; `number`: of all columns. */
+PU__FN pu_int pu__crossed_kind(const pu__crossed *x, pu_int number)
+{
+    if (number == 0 || number > x->constants)
+        return number > 0 ? number - x->constants : 0;
+    return number <= x->cells->first ? -number : -number - 1;
+}
+
+/* Solves S x = u for k columns, the first of which is number `first` of the mean's company, with a tighter tolerance than probes
+   have, since these errors are not averaged out. */
+PU__FN pu_status pu__crossed_solve(pu__job *job, pu_int n, pu_int first, pu_int k, pu_report *report)
+{
+    pu__run *g = &job->workers->run;
     pu__staged_column *column = job->columns + n * job->cols;
-    memset(column, 0, sizeof *column);
-    column->record.stop = PU_STOP_DIRECT;
-    column->record.orthogonality = -1;
-    column->record.growth = -1;
+    pu_report one;
+    pu__report_clear(&one);
+    pu__run_set(g, PU_PCG, k);
+    if (!(job->o->solve.tolerance > 0))
+        g->s.tolerance2 = PU__MEAN_TOLERANCE * PU__MEAN_TOLERANCE;
+    pu_status status = pu__run_block(g, NULL, 0, n, 0, &one);
+    if (pu__is_worse(status, report->status)) {
+        report->status = status;
+        report->where = one.where;
+    }
+    if (first == 0 && !pu__fatal(status)) {
+        pu__quadrature_result seen = pu__quadrature(g, 0, 1);
+        pu__column_record(g, 0, &column->record);
+        column->low = seen.smallest;
+        column->high = seen.largest;
+        column->energy = column->record.steps ? (double)g->host_rho[column->record.steps * g->k] / seen.smallest : 0;
+    }
+    return status;
+}
+
+/* The mean without b, what the constant vectors tell for the probes, and W: right-hand sides Z'e, M 1_g / |M^1/2 1_g| and Z'X. */
+PU__FN pu_status pu__crossed_means(pu__job *job, pu_int n, int schur, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    pu__run *g = &job->workers->run;
+    pu_int cols = 1 + x->constants + x->p, k;
+    (void)pu__direct_record(job, n, n * job->cols);
     for (pu_int first = 0; first < cols; first += k) {
         k = schur || x->n2 == 0 ? 1 : pu__min(x->most, cols - first);
         for (pu_int j = 0; j < k; j++) {
-            const double *f = first + j ? x->zx + first + j - 1 : x->zy;
-            pu__crossed_reduce(x, f, first + j ? x->p : 1, x->row_sum, schur ? x->column : pu__col(g->u, j));
+            pu_int kind = pu__crossed_kind(x, first + j);
+            if (kind < 0)
+                pu__crossed_constant(x, -kind - 1, pu__col(g->u, j));
+            else
+                pu__crossed_reduce(x, kind ? x->zx + kind - 1 : x->zy, kind ? x->p : 1, x->row_sum,
+                                   schur ? x->column : pu__col(g->u, j));
         }
         if (schur)
             pu__crossed_direct(x, x->column);
-        else if (x->n2 > 0) {
-            pu_report one;
-            pu__report_clear(&one);
-            pu__run_set(g, PU_PCG, k);
-            g->s.tolerance2 = job->o->solve.tolerance > 0 ? g->s.tolerance2 : PU__MEAN_TOLERANCE * PU__MEAN_TOLERANCE;
-            pu_status status = pu__run_block(g, NULL, 0, n, 0, &one);
-            if (pu__is_worse(status, report->status)) {
-                report->status = status;
-                report->where = one.where;
-            }
-            if (pu__fatal(status))
-                return status;
-            if (first == 0) {
-                pu__quadrature_result seen = pu__quadrature(g, 0, 1);
-                pu__column_record(g, 0, &column->record);
-                column->low = seen.smallest;
-                column->high = seen.largest;
-                column->energy = column->record.steps ? (double)g->host_rho[column->record.steps * g->k] / seen.smallest : 0;
-            }
-        }
+        else if (x->n2 > 0 && pu__fatal(pu__crossed_solve(job, n, first, k, report)))
+            return report->status;
+        if (x->constants > 0 && first <= x->constants)
+            pu__crossed_constants(job, first, k);
         for (pu_int j = 0; j < k; j++) {
-            const double *f = first + j ? x->zx + first + j - 1 : x->zy;
-            double *to = first + j ? x->W + first + j - 1 : x->mean;
-            pu__crossed_complete(x, f, first + j ? x->p : 1, schur ? x->column : pu__col(g->x, j), to);
+            pu_int kind = pu__crossed_kind(x, first + j);
+            if (kind >= 0)
+                pu__crossed_complete(x, kind ? x->zx + kind - 1 : x->zy, kind ? x->p : 1, schur ? x->column : pu__col(g->x, j),
+                                     kind ? x->W + kind - 1 : x->mean);
         }
     }
     return report->status;
@@ -18306,71 +18434,18 @@ PU__FN void pu__crossed_traces(const pu__crossed *x, double *trace)
 
 /* ---- probes ---- */
 
-/* Columns of signs times the roots of M, samples `sample` on, into u. */
-PU__FN void pu__crossed_signs(const pu__job *job, pu__worker *w, pu_int n, pu_int sample, pu_int k)
-{
-    const pu__crossed *x = &job->cross;
-    const pu_options *o = job->o;
-    for (pu_int j = 0; j < k; j++) {
-        pu_real *u = pu__col(w->run.u, j);
-        pu_normals(o->seed, pu__datum_id(job->data, n), (uint32_t)(sample + j), o->step, PU__STREAM_PRIOR, 0, x->n2, u);
-        for (pu_int i = 0; i < x->n2; i++)
-            u[i] = u[i] < 0 ? -x->root[i] : x->root[i];
-    }
-}
-
-/* The traces of the first group's block that the probes of a block tell, for as many columns as there is room for. x and w = u / M
-   are put side by side first. */
-PU__FN void pu__crossed_first_traces(const pu__job *job, pu__worker *w, double *trace)
-{
-    const pu__crossed *x = &job->cross;
-    const pu__cells *c = x->cells;
-    const pu__run *g = &w->run;
-    const pu__eliminated *s = &w->eliminated;
-    pu_real sum[PU__ABEAM] = {0};
-    pu_int wide = PU__ABEAM;
-    for (pu_int j = 0; j < c->n2; j++)
-        for (pu_int l = 0; l < wide; l++) {
-            s->from[j * wide + l] = l < g->k ? pu__col(g->x, l)[j] : 0;
-            s->to[j * wide + l] = l < g->k ? pu__col(g->u, l)[j] / x->diag[j] : 0;
-        }
-    for (pu_int l = 0; l < wide; l++)
-        trace[l] = x->known;
-    for (pu_int i = 0; i < c->n1; i++) {
-        pu_int at = c->start[i];
-        pu__cells_meet(c->start[i + 1] - at, c->col + at, x->value + at, x->d1[i], s->from, s->to, sum);
-        if (i % 64 < 63 && i + 1 < c->n1)
-            continue;
-        /* few terms in pu_real, these sums in double */
-        for (pu_int l = 0; l < wide; l++) {
-            trace[l] += (double)sum[l];
-            sum[l] = 0;
-        }
-    }
-}
-
-/* The traces that probe j of the block tells, that of the first group being known, and log det as it sees it. */
+/* Probe j of the block at hand: its traces and log det, on top of what is known of them all. */
 PU__FN void pu__crossed_probe(const pu__job *job, pu__worker *w, pu_int j, double first, double *trace, pu__staged_column *column)
 {
     const pu__crossed *x = &job->cross;
-    const pu__cells *c = x->cells;
     pu__run *g = &w->run;
-    const pu_real *sol = pu__col(g->x, j), *u = pu__col(g->u, j);
-    double n2 = (double)x->n2, sum = 0;
-    const double *ritz = pu__ritz(g, j), *weight = ritz + g->rows;
     pu__quadrature_result seen = pu__quadrature(g, j, 1);
     pu_int steps = (pu_int)g->host_steps[j];
-    for (pu_int h = 0; h < c->levels.groups; h++) {
-        trace[h] = h == c->first ? first : 0;
-        for (pu_int l = c->at[h]; h != c->first && l < c->at[h] + c->levels.group[h].levels; l++)
-            trace[h] += (double)sol[l] * (double)u[l] / (double)x->diag[l];
-    }
-    for (pu_int i = 0; i < steps; i++)
-        sum += weight[i] * log(ritz[i]);
+    memcpy(trace, x->base, (size_t)x->cells->levels.groups * sizeof *trace);
+    column->logdet = x->base_logdet + pu__crossed_tell(x, g, j, first, trace);
     column->low = seen.smallest;
     column->high = seen.largest;
-    column->logdet = steps > 0 ? n2 * (sum + 1 - 1 / (double)g->host_a[j]) : 0;
-    /* what more steps would change: the error of u'x, by the largest eigenvalue */
+    /* what more steps would change: the error of u'x, times the largest eigenvalue */
     column->energy = steps > 0 ? (double)g->host_rho[steps * g->k + j] / seen.smallest : 0;
     column->gap = column->energy * seen.largest;
     /* relative to u'x, as if that were tr(A Sigma) = D, which it stands for */
@@ -18389,7 +18464,7 @@ PU__FN pu_status pu__crossed_block(pu__job *job, pu__worker *w, pu_int n, pu_int
             pu__staged_column *column = pu__direct_record(job, n, n * job->cols + 1 + j);
             column->logdet = 0;
             column->ux = column->xax = (double)job->D;
-            x->traces[j] = x->known;
+            x->traces[j] = x->base[0];
         }
         return PU_OK;
     }
@@ -18415,17 +18490,8 @@ PU__FN pu_status pu__crossed_probes(pu__job *job, pu_int n, pu_report *report)
     const pu__cells *c = x->cells;
     pu_int blocks = (job->K + x->most - 1) / x->most;
     double logs = x->logdet;
-    x->known = 0;
-    for (pu_int i = 0; i < c->n1; i++) {
-        double d = (double)x->d1[i], sum = 0;
-        for (pu_int at = c->start[i]; at < c->start[i + 1]; at++)
-            sum += (double)(x->value[at] * x->value[at]) / (double)x->diag[c->col[at]];
-        x->known += d + d * d * sum;
-    }
-    for (pu_int j = 0; j < c->n2; j++) {
-        x->root[j] = pu__sqrt(x->diag[j]);
+    for (pu_int j = 0; j < c->n2; j++)
         logs += log((double)x->diag[j]);
-    }
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
 #endif
@@ -18712,6 +18778,26 @@ PU__FN pu_status pu__crossed_precond(pu__job *job, pu_int n, pu_report *report)
     return PU_OK;
 }
 
+/* What the estimates take from M, the diagonal of S: its roots, the traces as if it were S. */
+PU__FN void pu__crossed_known(pu__crossed *x)
+{
+    const pu__cells *c = x->cells;
+    x->base_logdet = 0;
+    for (pu_int g = 0; g < c->levels.groups; g++) {
+        x->base[g] = 0;
+        for (pu_int j = c->at[g]; g != c->first && j < c->at[g] + c->levels.group[g].levels; j++)
+            x->base[g] += 1 / (double)x->diag[j];
+    }
+    for (pu_int i = 0; i < c->n1; i++) {
+        double d = (double)x->d1[i], sum = 0;
+        for (pu_int at = c->start[i]; at < c->start[i + 1]; at++)
+            sum += (double)(x->value[at] * x->value[at]) / (double)x->diag[c->col[at]];
+        x->base[c->first] += d + d * d * sum;
+    }
+    for (pu_int j = 0; j < c->n2; j++)
+        x->root[j] = pu__sqrt(x->diag[j]);
+}
+
 /* By how much rounding is enlarged: entries of S are differences, D2 - ..; and so are its pivots. */
 PU__FN double pu__crossed_kappa(const pu__crossed *x)
 {
@@ -18796,8 +18882,11 @@ PU__FN pu_status pu__crossed_datum(pu__job *job, pu_int n, pu_report *report)
             return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad);
         x->kappa = pu__crossed_kappa(x);
         logdet += 2 * pu__log_diagonal(x->n2, x->S, x->n2 + 1);
-    } else if (pu__crossed_precond(job, n, report))
-        return report->status;
+    } else {
+        if (pu__crossed_precond(job, n, report))
+            return report->status;
+        pu__crossed_known(x);
+    }
     if (pu__fatal(pu__crossed_means(job, n, schur, report)))
         return report->status;
     pu_int bad = pu__crossed_border(x, &logdet);
@@ -23482,7 +23571,8 @@ PU__FN pu_status pu__effects_grad(PU__MODEL_GRAD_ARGS)
 
 /* model.curvature, by Fisher's information. A level of group g with n_l = sum of slope^2 knows its effect's variance by a share
    s_l = n_l sigma_g^2 / (n_l sigma_g^2 + sigma^2) of what its effect itself would tell: 1/2 s_l^2. The noise has M less what
-   the effects take, 1/2 each. A coefficient alone, by least squares: x'x^2 / x'V x. As if all rows were observed. */
+   the effects take, 1/2 each. The variance of a coefficient alone is the noise's, sigma^2 / x'x, and what each group by itself adds to
+   that: 1 / x'V_g^-1 x has both, V_g = sigma^2 I + sigma_g^2 Z_g Z_g'. As if all rows were observed. */
 PU__FN void pu__effects_curvature(const pu_model *model, const pu_data *data, double *h)
 {
     const pu__effects *s = pu__effects_of(model);
@@ -23501,18 +23591,21 @@ PU__FN void pu__effects_curvature(const pu_model *model, const pu_data *data, do
     }
     h[s->b + G] = N * pu__max(rest, 1) / 2;
     for (pu_int i = 0; i < s->b; i++) {
-        double square = 0, spread = 0;
+        double square = 0, variance;
         for (pu_int m = 0; m < s->M; m++)
             square += (double)s->X[m * s->p + i] * (double)s->X[m * s->p + i];
-        spread = noise * square;
+        variance = noise / square;
         for (pu_int g = 0; g < G; g++) {
+            const double *level = c->square + (g == c->first ? 0 : c->n1) + c->at[g];
+            double left = square;
             memset(s->sums, 0, (size_t)s->size[g] * sizeof *s->sums);
             for (pu_int m = 0; m < s->M; m++)
                 s->sums[s->group[g].level[m]] += pu__slope(s->group + g, m) * (double)s->X[m * s->p + i];
             for (pu_int l = 0; l < s->size[g]; l++)
-                spread += s->sums[l] * s->sums[l] / (double)s->precision[g];
+                left -= s->sums[l] * s->sums[l] / (noise * (double)s->precision[g] + level[l]);
+            variance += noise / pu__max(left, 1e-12 * square) - noise / square;
         }
-        h[i] = N * square * square / spread;
+        h[i] = N / variance;
     }
 }
 
@@ -23636,7 +23729,7 @@ PU__FN pu_status pu__effects_given(const pu__effects *s, const pu_group *list, p
                                 {s->p < 0, PU_E_ARGUMENT, "p (0 or more columns of X)"},
                                 {s->p > 0 && !s->X, PU_E_NULL, "X"},
                                 {method != PU_ML && method != PU_REML, PU_E_ARGUMENT, "method (PU_ML or PU_REML)"},
-                                {s->M > PTRDIFF_MAX / 1024 / (s->p + 1) || s->p > 1 << 20, PU_E_OVERFLOW, "M"},
+                                {s->M > PTRDIFF_MAX / 1024 / (pu__most(s->p, 0) + 1) || s->p > 1 << 20, PU_E_OVERFLOW, "M"},
                                 {G > 1 << 20, PU_E_OVERFLOW, "groups"},
                                 {0, PU_OK, ""}};
     if (pu__refuse_first(faults, report))

@@ -815,19 +815,19 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
 
 /* Mixed effects: y_m = x_m'b + sum_g slope_gm u_g[level_gm] + N(0, sigma^2), u_g ~ N(0, sigma_g^2 I), m = 1 .. M. One datum has all
    rows, any of which may be missing; several data share levels and parameters, not effects. Groups may be crossed, nested,
-   or several of the same levels with different covariates (random slopes). A level that no row has is fine: its effect
-   is a new one's, N(0, sigma_g^2). To predict for rows that were not observed, or for new levels, give the model rows
-   with y missing: pu_model_predict has their means and variances.
+   or several of the same levels with different covariates (random slopes). To predict for other rows give the model these,
+   with y missing; for a new level one more than occur: its effect is N(0, sigma_g^2).
      group_list  groups of them, copied; the arrays in them are borrowed
      X           M x p, row-major, borrowed; an intercept is a column of ones. p = 0: none, X may be NULL
      PU_ML       z = [u_1 .. u_G]       theta = [b | log var.0 .. | log var.residual], p + groups + 1
-     PU_REML     z = [u_1 .. u_G | b]   theta = [log var.0 .. | log var.residual]: b has a flat prior, and the
-                 likelihood is that of the residuals, with the factor of the flat prior left out (log det of what is proper)
-   Start: b by least squares, variances from the moments between levels.
-   Cost: M (groups + p) operations a set and a gradient besides what the engine takes.
-   Statuses as above; PU_E_ARGUMENT also: group_list.level (a number that is not below levels; index = group M + row, most),
-   X (index: a column that depends on those before it). PU_E_NOT_DEFINITE of a gradient by REML: the observed rows do not
-   identify b, index. */
+     PU_REML     z = [u_1 .. u_G | b], b with a flat prior   theta = [log var.0 .. | log var.residual]; lme4: 2 NLL - p log 2 pi
+   Engines: zeroed options take PU_SCHUR where that is predicted to take half a second at most, or less than PU_ITERATIVE, which
+   eliminates the largest group, too, and solves for the others by PCG to a tolerance (options.solve.tolerance, else 1e-6, means
+   1e-9; float 1e-4, 1e-6), whatever the kind; K = 0 = 16 probes. With solve.iterations, probes or columns of the caller's it is
+   the generic engine on all of z, which needs several vectors of M rows for each column.
+   Start: moments between levels. Cost: M (groups + p) operations a set and a gradient beside the engine's, once a sort of the rows;
+   12 bytes a row and pair of groups. Statuses as above; PU_E_ARGUMENT also: group_list.level (index = group M + row), X (index:
+   a column that depends on those before it). PU_E_NOT_DEFINITE of a gradient by REML: the observed rows do not identify b, index. */
 typedef struct {
     pu_int levels;        /* how many there are, at most 2^31 - 1; more than occur is fine */
     const int32_t *level; /* rows: 0 .. levels - 1 */
@@ -1380,25 +1380,22 @@ typedef struct {
 PU_DEF pu_op pu_op_csr(const pu_csr *a);
 
 /* Groups of rows: Phi = [Z_1 .. Z_G X], rows x (all levels + p). Row m of Z_g has slope[m] in the column of level[m] and zeros
-   elsewhere, X is dense. Nothing but the arrays here is stored. No parameters. A product costs rows (groups + p)
-   multiplications per column. check: PU_E_SIZE (a level that is not there), PU_E_NONFINITE (slope, X); index: g rows + m, or
-   the entry of X. */
+   elsewhere. No parameters. A product costs rows (groups + p) multiplications per column. check: PU_E_SIZE (a level that is
+   not there), PU_E_NONFINITE (slope, X); index: g rows + m, or the entry of X. */
 typedef struct {
-    pu_int rows, groups;
+    pu_int rows, groups, p; /* p: columns of X, 0 = none */
     const pu_group *group;
-    pu_int p;         /* columns of X, 0 = none */
-    const pu_real *X; /* rows x p, row-major; NULL = none */
+    const pu_real *X;       /* rows x p, row-major; NULL = none */
 } pu_levels;
 PU_DEF pu_op pu_op_levels(const pu_levels *a);
 
-/* precision[0] I, precision[1] I, .. on the diagonal, blocks of size[0], size[1], .. entries, then `flat` entries that have no
-   prior: zeros. params = the count precisions, positive. log det is that of the blocks; pu_simulate leaves what is flat at
-   zero. As a Gamma with flat entries it needs data that identify them: see PU_SSM_DIFFUSE. */
+/* precision[0] I, precision[1] I, .. on the diagonal, blocks of size[0], size[1], .. entries, then `flat` zeros: entries without a
+   prior, which data must identify. params = the count precisions. log det is that of the blocks; pu_simulate leaves what is
+   flat at zero. */
 typedef struct {
-    pu_int count;
+    pu_int count, flat;
     const pu_int *size;       /* count */
     const pu_real *precision; /* count */
-    pu_int flat;
 } pu_blocks;
 PU_DEF pu_op pu_op_blocks(const pu_blocks *a);
 
@@ -1578,9 +1575,8 @@ struct pu_model {
     const char *told;       /* what the last start did, for report->plan; the model's own memory, or NULL */
     /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
     void (*describe)(const pu_model *model, pu_int i, pu_param *param);
-    /* Optional. h (params) = about the second derivatives of the NLL of all data, not their mean, in each entry of theta at the
-       theta of the last set: positive and finite. L-BFGS begins with them instead of one number for all, and takes them for a
-       witness that it has arrived, which saves gradients where each takes long */
+    /* Optional. h (params) = about the second derivatives of the NLL of all data in each entry of theta, at that of the last set:
+       positive. L-BFGS begins with them, and takes them for a witness that it has arrived, which saves gradients */
     void (*curvature)(const pu_model *model, const pu_data *data, double *h);
     /* Facts about grad that save copies of a large gradient; optional (clear both where you replace grad).
        begins_with_Phi: theta begins with Phi's parameters as they are, and grad copies g->Phi to its output, where it
@@ -15859,6 +15855,12 @@ PU__FN double pu__chain_cost(const pu__chain *c, int grad)
     return T * (back + (grad ? ahead : 0));
 }
 
+/* Is this the model of pu_model_effects? */
+PU__FN int pu__is_effects(const pu_lgm *model)
+{
+    return model->Gamma->form == PU_FORM_BLOCKS && model->Phi->form == PU_FORM_LEVELS && model->Phi->aux;
+}
+
 /* Does >>crossed serve this job? Mixed effects of pu_model_effects with one noise, and nothing asked for that is about single
    steps or probes of the caller's. */
 PU__FN int pu__crossed_serves(const pu__job *job)
@@ -15867,14 +15869,15 @@ PU__FN int pu__crossed_serves(const pu__job *job)
     const pu_gradient_result *out = job->out;
     const pu_blocks *blocks = pu__blocks_of(job->Gamma);
     const pu__cells *cells = (const pu__cells *)job->Phi->aux;
-    int forms = job->Gamma->form == PU_FORM_BLOCKS && job->Phi->form == PU_FORM_LEVELS && cells && !job->model->nu && o->tied_psi;
+    int forms = pu__is_effects(job->model) && !job->model->nu && o->tied_psi;
     int engine = job->engine == PU_ENGINE_AUTO || job->engine == PU_ITERATIVE || job->engine == PU_SCHUR;
     int columns = (out->x && !job->moments) || out->residual || out->alpha || out->beta || out->precond || o->delta || o->x0;
     int solver = (o->solve.solver != PU_CG && o->solve.solver != PU_PCG) || o->solve.precond || o->solve.iterations ||
                  o->rao_blackwell || o->columns;
-    if (!forms || !engine || columns || solver || job->device || job->B != pu_backend_cpu())
+    if (!forms || !engine || columns || solver || job->device || o->backend)
         return 0;
-    if (blocks->count != cells->levels.groups || blocks->flat != pu__levels_of(job->Phi)->p)
+    pu_int p = pu__levels_of(job->Phi)->p;
+    if (blocks->count != cells->levels.groups || blocks->flat != p)
         return 0;
     for (pu_int g = 0; g < blocks->count; g++)
         if (blocks->size[g] != cells->levels.group[g].levels)
@@ -19548,6 +19551,12 @@ typedef struct {
     pu_real any;  /* its address stands for arrays that are never written */
 } pu__own_job;
 
+/* Is there a number of steps? Mixed effects are solved to a tolerance. */
+PU__FN int pu__steps_count(const pu_lgm *model, const pu_options *o)
+{
+    return !pu__is_effects(model) || o->solve.iterations != 0;
+}
+
 /* The job of the pilot: few data, probes and steps, standard errors, nothing written. It needs no reverse
    pass (PU_OUTPUT), and without a tolerance takes all its steps. */
 PU__FN pu_status pu__pilot_make(pu__own_job *p, const pu_lgm *model, const pu_data *data, const pu_options *options,
@@ -19565,16 +19574,18 @@ PU__FN pu_status pu__pilot_make(pu__own_job *p, const pu_lgm *model, const pu_da
     o->groups = 0;
     o->delta = NULL;
     o->samples = PU__PILOT_PROBES;
-    /* whatever the limit: fewer would not show what a converged gradient is like */
-    o->solve.iterations = PU__PILOT_STEPS;
-    /* se_psi asks for standard errors of all, alpha and beta for the coefficients of the solver */
+    /* se_psi asks for standard errors of all */
     p->wanted.Gamma = out->Gamma;
     p->wanted.Phi = out->Phi;
     p->wanted.psi = out->psi;
     p->wanted.se_psi = &p->any;
-    p->wanted.alpha = &p->any;
-    p->wanted.beta = &p->any;
     p->job.dry = 1;
+    if (pu__steps_count(model, options)) {
+        /* whatever the limit: fewer would not show what a converged gradient is like; alpha and beta: the solver's coefficients */
+        o->solve.iterations = PU__PILOT_STEPS;
+        p->wanted.alpha = &p->any;
+        p->wanted.beta = &p->any;
+    }
     return pu__job_make(&p->job, model, &p->data, o, &p->wanted, 1, report);
 }
 
@@ -19803,7 +19814,8 @@ PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *da
         status = pu__job_call(call, &pilot.job);
     if (pu__fatal(status))
         return status;
-    pu__pilot_errors(&pilot.job, eps);
+    if (pilot.job.stage.alpha)
+        pu__pilot_errors(&pilot.job, eps);
     /* the pilot averaged over its data and probes: the error of one probe per datum, for all data */
     one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * (double)pilot.data.n / (double)data->n);
     pu__choose(eps, options, one, tuned, report);
@@ -20471,6 +20483,9 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
     /* One psi for all rows: its gradient may be summed on the way. */
     if (model->tied_psi)
         used.tied_psi = 1;
+    /* mixed effects are solved to a tolerance: there is no I to choose */
+    if (model->lgm.Phi && model->lgm.Gamma && pu__is_effects(&model->lgm) && used.solve.iterations == PU_CHOOSE)
+        used.solve.iterations = 0;
     return used;
 }
 
@@ -25788,18 +25803,15 @@ PU__FN int pu__is_unobserved(const pu_data *data)
 
 /* Checks, memory, and the run. theta is checked by setting the model to it, the data and options of the
    gradient by asking for its size, which also tells K. */
-PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws,
-                        pu_real *theta, pu_fit_report *report)
+PU__FN PU__NOINLINE pu_status pu__fit_run_all(pu_model *model, const pu_data *data, const pu_fit_options *options,
+                                              pu_workspace *ws, pu_real *theta, pu_fit_report *report)
 {
-    pu_fit_report local;
     pu_fit_options o;
     pu__fit fit = pu__fit_make(model, data, options, &o);
     pu__call call;
     pu_workspace memory[2];
     size_t bytes;
     pu_status status;
-    if (!report)
-        report = &local;
     memset(report, 0, sizeof *report);
     pu_report *last = pu__begin(&call, ws, &report->last);
     fit.report = report;
@@ -25845,6 +25857,14 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     report->theta = theta;
     pu_workspace_free(memory);
     return pu__finish(&call, status);
+}
+
+/* The same, with a report in any case. */
+PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws,
+                        pu_real *theta, pu_fit_report *report)
+{
+    pu_fit_report local;
+    return pu__fit_run_all(model, data, options, ws, theta, report ? report : &local);
 }
 
 /* ---- standard errors ---- */

@@ -18801,12 +18801,13 @@ PU__FN void pu__crossed_known(pu__crossed *x)
         x->root[j] = pu__sqrt(x->diag[j]);
 }
 
-/* By how much rounding is enlarged: entries of S are differences, D2 - ..; and so are its pivots. */
-PU__FN double pu__crossed_kappa(const pu__crossed *x)
+/* By how much rounding is enlarged: entries of S are differences, D2 - .., and so are its pivots. Without a factor: the diagonal,
+   and the smallest eigenvalue of M^-1 S that the mean's solve has seen. */
+PU__FN double pu__crossed_kappa(const pu__crossed *x, int schur, double low)
 {
     double kappa = 1;
     for (pu_int j = 0; j < x->n2; j++) {
-        double pivot = (double)x->S[j * (x->n2 + 1)];
+        double pivot = schur ? (double)x->S[j * (x->n2 + 1)] : sqrt((double)x->diag[j] * (low > 0 && low < 1 ? low : 1));
         kappa = pu__max(kappa, (double)x->d2[j] / (pivot * pivot));
     }
     return kappa;
@@ -18822,7 +18823,7 @@ PU__FN pu_status pu__crossed_finish(pu__job *job, pu_int n, int schur, double lo
     pu_int G = a->groups, levels = x->n1 + x->n2;
     pu_real *lane = job->grads, *eta = job->etas > 1 ? job->eta_grad + n * job->M : lane + s->eta;
     double residual = pu__crossed_residuals(job, n, job->out->eta ? eta : NULL, column), prior = 0;
-    double kappa = schur ? x->kappa : 1;
+    double kappa = schur ? x->kappa : pu__crossed_kappa(x, 0, column->low);
     for (pu_int g = 0; g < G; g++) {
         const double *mean = x->mean + pu__crossed_place(x, g);
         double square = 0;
@@ -18883,7 +18884,7 @@ PU__FN pu_status pu__crossed_datum(pu__job *job, pu_int n, pu_report *report)
         pu_int bad = pu__crossed_factor(x);
         if (bad >= 0)
             return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad);
-        x->kappa = pu__crossed_kappa(x);
+        x->kappa = pu__crossed_kappa(x, 1, 0);
         logdet += 2 * pu__log_diagonal(x->n2, x->S, x->n2 + 1);
     } else {
         if (pu__crossed_precond(job, n, report))

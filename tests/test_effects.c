@@ -547,6 +547,54 @@ TEST several_data_add_up(void)
     PASS();
 }
 
+/* Variances over twenty decades: what the Schur engine tells of its rounding, and what dense tells of its own, explain how
+   far they are apart. */
+TEST rounding_is_told_at_extreme_variances(void)
+{
+    int compared = 0, sampled = 0;
+    for (int run = 0; run < 300; run++) {
+        ref_design d;
+        pu_model model;
+        pu_options o;
+        pu_report r[2];
+        pu_real theta[16], grad[2][16];
+        pu_status status[2];
+        double size = 1, off = 0;
+        ref_fill(&d, shapes + run % SHAPES, (pu_method)(run / SHAPES % 2), (uint64_t)(5000 + run));
+        for (int k = 0; k < 16; k++) d.theta[k] = (k < d.shape.p && d.method == PU_ML) ? d.theta[k] : between(-23, 23);
+        tc_set_case("run %d, %s", run, d.shape.name);
+        TC_STATUS(make(&d, &model, theta), PU_OK);
+        memset(&o, 0, sizeof o);
+        o.kind = PU_EXACT;
+        pu_data data = pu_data_nan(1, d.shape.M, d.y);
+        for (int e = 0; e < 2; e++) {
+            o.engine = e ? PU_SCHUR : PU_DENSE;
+            status[e] = pu_model_gradient(&model, theta, &data, &o, NULL, grad[e], NULL, r + e);
+        }
+        /* a matrix that rounding makes indefinite is refused */
+        if (status[0] < 0 || status[1] < 0 || status[0] == PU_INEXACT || status[1] == PU_INEXACT) continue;
+        TC_STATUS(status[1], PU_OK);
+        for (int k = 0; k < model.params; k++) {
+            size += fabs((double)grad[0][k]) + d.shape.M;
+            off = fmax(off, fabs((double)grad[0][k] - (double)grad[1][k]));
+        }
+        TC_ASSERT(off <= (r[0].rounding_error + r[1].rounding_error) * size);
+        TC_CLOSE(r[1].nll, r[0].nll, (r[0].rounding_error + r[1].rounding_error) * (1 + fabs(r[0].nll) + size));
+        compared++;
+        /* probes: eight standard errors, where a few probes are skewed; the means' own tolerance */
+        o.engine = PU_ITERATIVE;
+        o.kind = PU_OUTPUT;
+        status[0] = pu_model_gradient(&model, theta, &data, &o, NULL, grad[0], NULL, r);
+        if (status[0] != PU_OK || !r[0].nll_converged) continue;
+        TC_CLOSE(r[0].nll, r[1].nll,
+                 8 * r[0].nll_se + (r[0].rounding_error + r[1].rounding_error + PU_TEST_PICK(1e-8, 1e-4)) * (1 + fabs(r[1].nll) + size));
+        sampled++;
+    }
+    TC_ASSERT(sampled > PU_TEST_PICK(100, 10));
+    TC_ASSERT(compared > PU_TEST_PICK(100, 20));
+    PASS();
+}
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -564,5 +612,6 @@ int main(int argc, char **argv)
     RUN_TEST(steps_of_the_callers_are_the_generic_engines);
     RUN_TEST(fits_of_many_rows_find_what_was_simulated);
     RUN_TEST(several_data_add_up);
+    RUN_TEST(rounding_is_told_at_extreme_variances);
     PU_TEST_MAIN_END();
 }

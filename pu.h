@@ -823,7 +823,7 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
      PU_REML     z = [u_1 .. u_G | b], b with a flat prior   theta = [log var.0 .. | log var.residual]; lme4: 2 NLL - p log 2 pi
    Engines: zeroed options take PU_SCHUR where that is predicted to take half a second at most, or less than PU_ITERATIVE, which
    eliminates the largest group, too, and solves for the others by PCG to a tolerance (options.solve.tolerance, else 1e-6, means
-   1e-9; float 1e-4, 1e-6), whatever the kind; K = 0 = 16 probes. With solve.iterations, probes or columns of the caller's it is
+   1e-9; float 1e-4, 1e-6), whatever the kind; K = 0 = 16 probes; report.iterations is what they took. With solve.iterations, probes or columns of the caller's it is
    the generic engine on all of z, which needs several vectors of M rows for each column.
    Start: moments between levels. Cost: M (groups + p) operations a set and a gradient beside the engine's, once a sort of the rows;
    12 bytes a row and pair of groups. Statuses as above; PU_E_ARGUMENT also: group_list.level (index = group M + row), X (index:
@@ -18921,6 +18921,9 @@ PU__FN pu_status pu__crossed_run(pu__job *job, pu_report *report)
     }
     for (int t = 0; t < job->threads; t++)
         report->products += job->workers[t].run.products;
+    report->iterations = 0;
+    for (pu_int i = 0; i < job->N * job->cols && !pu__fatal(report->status); i++)
+        report->iterations = pu__most(report->iterations, job->columns[i].record.steps);
     return report->status;
 }
 
@@ -23101,6 +23104,7 @@ typedef struct {
     pu_int entries;
     pu_real *theta, *pulled;
     pu_int *from, *first, *ties;
+    double *h;
     /* pu_model_regressors: rows; columns of X; data that have an X, 0: all share one; regressors inside. */
     pu_int M, p, n, before;
     const pu_real *X;
@@ -23132,6 +23136,7 @@ PU__FN void pu__around_layout(void *self, pu__arena *arena)
     s->from = pu__indices(arena, s->entries);
     s->first = pu__indices(arena, s->entries);
     s->ties = pu__indices(arena, s->entries);
+    s->h = pu__doubles(arena, s->entries, 1);
     s->eta = pu__reals(arena, pu__most(d->made.lgm.eta_count, 1), s->M);
     s->eta_sum = pu__reals(arena, s->M, 1);
     s->normal = pu__doubles(arena, s->p + 1, s->p ? s->p + 3 : 0);
@@ -23227,6 +23232,17 @@ PU__FN pu_status pu__fix_start(PU__START_ARGS)
     return status;
 }
 
+/* model.curvature: entries that are tied add up. */
+PU__FN void pu__fix_curvature(const pu_model *model, const pu_data *data, double *h)
+{
+    const pu__around *s = pu__around_of(model);
+    s->inner->curvature(s->inner, data, s->h);
+    memset(h, 0, (size_t)model->params * sizeof *h);
+    for (pu_int i = 0; i < s->entries; i++)
+        if (s->from[i] >= 0)
+            h[s->from[i]] += s->h[i];
+}
+
 /* model.describe: as the first inner entry. */
 PU__FN void pu__fix_describe(const pu_model *model, pu_int i, pu_param *param)
 {
@@ -23295,6 +23311,7 @@ PU_DEF pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *fr
     made->set = pu__fix_set;
     made->grad = inner->grad ? pu__fix_grad : NULL;
     made->start = inner->start ? pu__fix_start : NULL;
+    made->curvature = inner->curvature ? pu__fix_curvature : NULL;
     made->describe = pu__fix_describe;
     pu__around_end(&d, model, "fixed or tied ", hash);
     return PU_OK;
@@ -23757,8 +23774,8 @@ PU__FN pu_status pu__effects_given(const pu__effects *s, const pu_group *list, p
         if (group->levels < 1 || group->levels > INT32_MAX)
             return pu__fail(report, PU_E_ARGUMENT, "group_list[index].levels (1 to 2^31 - 1)", -1, g);
         all += group->levels;
-        if (all > PTRDIFF_MAX / 1024)
-            return pu__fail(report, PU_E_OVERFLOW, "group_list[index].levels", -1, g);
+        if (all > INT32_MAX)
+            return pu__fail(report, PU_E_OVERFLOW, "group_list[index].levels (2^31 - 1 in all)", -1, g);
     }
     return PU_OK;
 }

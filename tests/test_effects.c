@@ -156,6 +156,7 @@ TEST probes_estimate_likelihood_and_gradient(void)
             pu_data data = pu_data_nan(1, d.shape.M, d.y);
             TC_STATUS(pu_model_gradient(&model, theta, &data, &o, NULL, grad, se, &r), PU_OK);
             TC_ASSERT(r.served[PU_ITERATIVE] == 1 && r.has_nll && r.nll_converged && r.kind == PU_MONTE_CARLO);
+            TC_ASSERT(r.iterations < 100);
             TC_CLOSE(r.nll, want.nll, 5 * r.nll_se + tol * (1 + fabs(want.nll)));
             for (int k = 0; k < model.params; k++) size += fabs(want.grad[k]);
             for (int k = 0; k < model.params; k++) TC_CLOSE(grad[k], want.grad[k], 5 * (double)se[k] + tol * size);
@@ -547,6 +548,99 @@ TEST several_data_add_up(void)
     PASS();
 }
 
+/* The operators by themselves: what pu_op_check finds, and what they refuse. */
+TEST operators_do_what_they_must(void)
+{
+    static const ref_shape shape = {"operators", 23, 3, {4, 5, 3}, 2, 0, 2, 0, 0};
+    ref_design d;
+    pu_levels levels;
+    pu_blocks blocks;
+    pu_int size[3] = {4, 5, 3};
+    pu_real precision[3] = {PU_R(0.5), 2, 3};
+    pu_check_options o;
+    pu_check_report r;
+    char text[4096];
+    ref_fill(&d, &shape, PU_REML, 8);
+    tc_set_case("operators");
+    memset(&levels, 0, sizeof levels);
+    levels.rows = 23;
+    levels.groups = 3;
+    levels.group = d.group;
+    levels.p = 2;
+    levels.X = d.X;
+    pu_op op = pu_op_levels(&levels);
+    TC_ASSERT(op.rows == 23 && op.cols == 14 && op.params == 0);
+    memset(&o, 0, sizeof o);
+    o.role = PU_ROLE_MAP;
+    pu_status status = pu_op_check(&op, &o, &r);
+    GREATEST_ASSERTm(tc_say(pu_check_explain(&r, 0, text, sizeof text)), status == PU_OK);
+    memset(&blocks, 0, sizeof blocks);
+    blocks.count = 3;
+    blocks.size = size;
+    blocks.precision = precision;
+    for (blocks.flat = 0; blocks.flat < 3; blocks.flat += 2) {
+        op = pu_op_blocks(&blocks);
+        TC_ASSERT(op.rows == 12 + blocks.flat && op.params == 3);
+        o.role = PU_ROLE_PRIOR;
+        o.theta = precision;
+        status = pu_op_check(&op, &o, &r);
+        GREATEST_ASSERTm(tc_say(pu_check_explain(&r, 0, text, sizeof text)), status == PU_OK);
+    }
+    size[1] = 0;
+    TC_ASSERT(pu_op_blocks(&blocks).rows == 0 && pu_op_blocks(NULL).rows == 0 && pu_op_levels(NULL).rows == 0);
+    levels.groups = 0;
+    TC_ASSERT(pu_op_levels(&levels).rows == 0);
+    PASS();
+}
+
+/* A fit that is broken off and taken up, and one with a variance fixed. */
+TEST fits_are_resumed_and_fixed(void)
+{
+    static const char file[] = "test_effects.checkpoint";
+    ref_design d;
+    pu_model model, fixed;
+    pu_report r;
+    pu_fit_options o;
+    pu_fit_report fit;
+    pu_real theta[3][16], value[16];
+    pu_int from[4] = {0, 1, PU_ZERO, 2};
+    ref_fill(&d, &medium, PU_ML, 41);
+    tc_set_case("resumed");
+    pu_data data = pu_data_nan(1, 300, d.y);
+    for (int run = 0; run < 3; run++) {
+        TC_STATUS(make(&d, &model, theta[run]), PU_OK);
+        TC_STATUS(pu_model_start(&model, &data, 0, theta[run], &r), PU_OK);
+        memset(&o, 0, sizeof o);
+        o.gradient.engine = PU_ITERATIVE;
+        o.optimizer = PU_LBFGS;
+        o.fixed_probes = 1;
+        o.checkpoint = run ? file : NULL;
+        o.resume = run == 2;
+        o.steps = run == 1 ? 2 : 0;
+        if (run == 2) memcpy(theta[2], theta[1], sizeof theta[1]);
+        remove(run == 1 ? file : "");
+        TC_STATUS(pu_fit(&model, &data, &o, NULL, theta[run], &fit), PU_OK);
+        TC_ASSERT(run == 1 || fit.stop == PU_FIT_CONVERGED);
+    }
+    remove(file);
+    TC_ASSERT(fit.resumed == 2 && !memcmp(theta[0], theta[2], 4 * sizeof(pu_real)));
+    /* fixed at its own optimum it changes nothing */
+    tc_set_case("fixed");
+    memcpy(value, theta[0], sizeof value);
+    memset(&fixed, 0, sizeof fixed);
+    fixed.memory = tc_workspace();
+    TC_STATUS(pu_model_fix(&fixed, &model, from, value, &r), PU_OK);
+    TC_ASSERT(fixed.params == 3 && fixed.curvature);
+    memset(&o, 0, sizeof o);
+    o.gradient.engine = PU_ITERATIVE;
+    TC_STATUS(pu_model_start(&fixed, &data, 0, theta[1], &r), PU_OK);
+    TC_STATUS(pu_fit(&fixed, &data, &o, NULL, theta[1], &fit), PU_OK);
+    TC_ASSERT(fit.stop == PU_FIT_CONVERGED && fit.gradients <= PU_TEST_PICK(15, 60));
+    /* both are within 1e-5 squared standard errors of the minimum, and these are below one; float: 1e-3 */
+    for (int k = 0; k < 3; k++) TC_CLOSE(theta[1][k], theta[0][k < 2 ? k : 3], 2 * sqrt(PU_TEST_PICK(1e-5, 1e-3)));
+    PASS();
+}
+
 /* Variances over twenty decades: what the Schur engine tells of its rounding, and what dense tells of its own, explain how
    far they are apart. */
 TEST rounding_is_told_at_extreme_variances(void)
@@ -612,6 +706,8 @@ int main(int argc, char **argv)
     RUN_TEST(steps_of_the_callers_are_the_generic_engines);
     RUN_TEST(fits_of_many_rows_find_what_was_simulated);
     RUN_TEST(several_data_add_up);
+    RUN_TEST(operators_do_what_they_must);
+    RUN_TEST(fits_are_resumed_and_fixed);
     RUN_TEST(rounding_is_told_at_extreme_variances);
     PU_TEST_MAIN_END();
 }

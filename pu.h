@@ -47,9 +47,9 @@ DOES NOT
 
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
-    >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>cholmod >>engines >>plan >>load >>batch >>sums >>gradient >>predict
-    >>model >>models >>dynamics >>fields >>structural >>around >>optimise >>checkpoint >>fit >>trial
+    >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>levels >>series >>states >>chain >>fft >>fourier >>toeplitz
+    >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>cholmod >>cells >>engines >>plan >>load >>batch >>crossed >>sums >>gradient
+    >>predict >>model >>models >>dynamics >>fields >>structural >>around >>effects >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -245,6 +245,12 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_csr puf_csr
 #define pu_low_rank puf_low_rank
 #define pu_op_csr puf_op_csr
+#define pu_group puf_group
+#define pu_levels puf_levels
+#define pu_op_levels puf_op_levels
+#define pu_blocks puf_blocks
+#define pu_op_blocks puf_op_blocks
+#define pu_model_effects puf_model_effects
 #define pu_op_low_rank puf_op_low_rank
 #define pu_low_rank_factor puf_low_rank_factor
 #define pu_op_kronecker puf_op_kronecker
@@ -468,7 +474,9 @@ typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
                                             each row of Phi within one time step; PU_EXACT only */ \
     X(PU_CHOLMOD, 6, "cholmod")          /* sparse Cholesky, fill-reducing order, selected inverse: Gamma a diagonal or a \
                                             pu_csr, Phi a pu_csr or a diagonal; compiled with PU_USE_CHOLMOD */ \
-    X(PU_ENGINE_AUTO, 7, "auto")         /* per datum the cheapest of those that apply; see report.plan */
+    X(PU_SCHUR, 7, "schur")              /* mixed effects: the largest group eliminated exactly, Cholesky of what is left, of \
+                                            the other groups' levels: n^3; pu_model_effects; PU_EXACT only */ \
+    X(PU_ENGINE_AUTO, 8, "auto")         /* per datum the cheapest of those that apply; see report.plan */
 typedef enum {
 #define PU_X(name, value, text) name = value,
     PU_ENGINE_LIST(PU_X)
@@ -877,6 +885,31 @@ PU_DEF pu_status pu_model_field(pu_model *model, int axes, const pu_int *size, c
 /* The field as of the last set; NULL unless the model's Gamma is a pu_op_lattice. */
 PU_DEF const pu_lattice *pu_model_get_field(const pu_model *model);
 
+/* Mixed effects: y_m = x_m'b + sum_g slope_gm u_g[level_gm] + N(0, sigma^2), u_g ~ N(0, sigma_g^2 I), m = 1 .. M. One datum has all
+   rows, any of which may be missing; several data share levels and parameters, not effects. Groups may be crossed, nested,
+   or several of the same levels with different covariates (random slopes). To predict for other rows give the model these,
+   with y missing; for a new level one more than occur: its effect is N(0, sigma_g^2).
+     group_list  groups of them, copied; the arrays in them are borrowed
+     X           M x p, row-major, borrowed; an intercept is a column of ones. p = 0: none, X may be NULL
+     PU_ML       z = [u_1 .. u_G]       theta = [b | log var.0 .. | log var.residual], p + groups + 1
+     PU_REML     z = [u_1 .. u_G | b], b with a flat prior   theta = [log var.0 .. | log var.residual]; lme4: 2 NLL - p log 2 pi
+   Engines: zeroed options take PU_SCHUR where that is predicted to take half a second at most, or less than PU_ITERATIVE, which
+   eliminates the largest group, too, and solves for the others by PCG to a tolerance (options.solve.tolerance, else 1e-6, means
+   1e-9; float 1e-4, 1e-6), whatever the kind; K = 0 = 16 probes; report.iterations is what they took. With solve.iterations, probes or columns of the caller's it is
+   the generic engine on all of z, which needs several vectors of M rows for each column.
+   Start: moments between levels. Cost: M (groups + p) operations a set and a gradient beside the engine's, once a sort of the rows;
+   12 bytes a row and pair of groups. Statuses as above; PU_E_ARGUMENT also: group_list.level (index = group M + row), X (index:
+   a column that depends on those before it). PU_E_NOT_DEFINITE of a gradient by REML: the observed rows do not identify b, index. */
+typedef struct {
+    pu_int levels;        /* how many there are, at most 2^31 - 1; more than occur is fine */
+    const int32_t *level; /* rows: 0 .. levels - 1 */
+    const pu_real *slope; /* rows: covariate of a random slope; NULL = ones */
+    const char *name;     /* of a model's group, for its parameter var.NAME; NULL = its number */
+} pu_group;
+typedef enum { PU_ML, PU_REML } pu_method;
+PU_DEF pu_status pu_model_effects(pu_model *model, pu_int M, pu_int groups, const pu_group *group_list, pu_int p,
+                                  const pu_real *X, pu_method method, pu_report *report);
+
 /* ---- fits ------------------------------------------------------------------------------------------ */
 
 typedef enum { PU_OPTIMIZER_DEFAULT, PU_ADAM, PU_SGD, PU_LBFGS } pu_optimizer; /* default: chosen, see pu_fit */
@@ -1220,6 +1253,8 @@ typedef enum { /* what is known of an operator beyond its functions; `data` then
     PU_FORM_STATES,    /* a pu_ssm: its precision */
     PU_FORM_FOURIER,   /* a pu_fourier: Fourier sensing */
     PU_FORM_LATTICE,   /* a pu_lattice: its precision */
+    PU_FORM_LEVELS,    /* a pu_levels: rows of groups */
+    PU_FORM_BLOCKS,    /* a pu_blocks: precisions of groups */
     PU_FORM_CHAIN      /* of structural models alone: private */
 } pu_form;
 
@@ -1445,6 +1480,26 @@ typedef struct {
     const pu_real *value;
 } pu_csr;
 PU_DEF pu_op pu_op_csr(const pu_csr *a);
+
+/* Groups of rows: Phi = [Z_1 .. Z_G X], rows x (all levels + p). Row m of Z_g has slope[m] in the column of level[m] and zeros
+   elsewhere. No parameters. A product costs rows (groups + p) multiplications per column. check: PU_E_SIZE (a level that is
+   not there), PU_E_NONFINITE (slope, X); index: g rows + m, or the entry of X. */
+typedef struct {
+    pu_int rows, groups, p; /* p: columns of X, 0 = none */
+    const pu_group *group;
+    const pu_real *X;       /* rows x p, row-major; NULL = none */
+} pu_levels;
+PU_DEF pu_op pu_op_levels(const pu_levels *a);
+
+/* precision[0] I, precision[1] I, .. on the diagonal, blocks of size[0], size[1], .. entries, then `flat` zeros: entries without a
+   prior, which data must identify. params = the count precisions. log det is that of the blocks; pu_simulate leaves what is
+   flat at zero. */
+typedef struct {
+    pu_int count, flat;
+    const pu_int *size;       /* count */
+    const pu_real *precision; /* count */
+} pu_blocks;
+PU_DEF pu_op pu_op_blocks(const pu_blocks *a);
 
 /* diag(d) + U U', d > 0, U: n x r, row-major; params = n + n r, ordered [d | U]. factor: r x r, yours, or NULL.
    pu_low_rank_factor fills it with the lower Cholesky factor of C = I + U' diag(d)^-1 U. It must be made again
@@ -1694,6 +1749,9 @@ struct pu_model {
     const char *told;       /* what the last start did, for report->plan; the model's own memory, or NULL */
     /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
     void (*describe)(const pu_model *model, pu_int i, pu_param *param);
+    /* Optional. h (params) = about the second derivatives of the NLL of all data in each entry of theta, at that of the last set:
+       positive. L-BFGS begins with them, and takes them for a witness that it has arrived, which saves gradients */
+    void (*curvature)(const pu_model *model, const pu_data *data, double *h);
     /* Facts about grad that save copies of a large gradient; optional (clear both where you replace grad).
        begins_with_Phi: theta begins with Phi's parameters as they are, and grad copies g->Phi to its output, where it
        may be already. grad_is_finite: 1 when it cannot fail and is sure to give finite numbers for this g, which is
@@ -5399,12 +5457,14 @@ PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
     return status;
 }
 
-/* In how many directions a prior is flat, so that it is singular: states of a state space with a diffuse start, the level
-   of an intrinsic field. */
+/* In how many directions a prior is flat, so that it is singular: states with a diffuse start, the level of an intrinsic
+   field, coefficients by REML. */
 PU__FN pu_int pu__diffuse(const pu_op *op)
 {
     if (op->form == PU_FORM_LATTICE && op->data)
         return ((const pu_lattice *)op->data)->kappa == 0;
+    if (op->form == PU_FORM_BLOCKS && op->data)
+        return ((const pu_blocks *)op->data)->flat;
     return op->form == PU_FORM_STATES && op->data ? ((const pu_ssm *)op->data)->diffuse : 0;
 }
 
@@ -6289,6 +6349,318 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
     op.logdet = PU__BOTH(logdet, pu__kron_logdet);
     op.condition = op.logdet ? pu__kron_condition : NULL;
     op.logdet_grad = PU__OWED(logdet_grad, pu__kron_logdet_grad);
+    return op;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>levels   rows that see one level of each of some groups, and a prior of one precision for each group
+
+     Phi = [Z_1 .. Z_G X],   row m of Z_g: slope_m in the column of level_m, zero elsewhere
+
+   Z_g is never stored: the level numbers are the operator.
+   ------------------------------------------------------------------------------------------------ */
+
+/* The groups and regressors behind an operator. */
+PU__FN const pu_levels *pu__levels_of(const pu_op *op) { return (const pu_levels *)op->data; }
+
+/* All levels of all groups. */
+PU__FN pu_int pu__levels_count(const pu_levels *a)
+{
+    pu_int count = 0;
+    for (pu_int g = 0; g < a->groups; g++)
+        count += a->group[g].levels;
+    return count;
+}
+
+/* Y = Phi X, or +=. A row adds up in double: X may have many columns. */
+PU__FN pu_status pu__levels_apply(PU__APPLY_ARGS)
+{
+    const pu_levels *a = pu__levels_of(op);
+    pu_int fixed = op->cols - a->p;
+    for (pu_int j = 0; j < k; j++) {
+        const pu_real *x = pu__col(X, j);
+        pu_real *y = pu__col(Y, j);
+        for (pu_int m = 0; m < a->rows; m++) {
+            double sum = add ? (double)y[m] : 0;
+            pu_int first = 0;
+            for (pu_int g = 0; g < a->groups; g++) {
+                const pu_group *group = a->group + g;
+                double slope = group->slope ? (double)group->slope[m] : 1;
+                sum += slope * (double)x[first + group->level[m]];
+                first += group->levels;
+            }
+            for (pu_int i = 0; i < a->p; i++)
+                sum += (double)a->X[m * a->p + i] * (double)x[fixed + i];
+            y[m] = (pu_real)sum;
+        }
+    }
+    return PU_OK;
+}
+
+/* Y = Phi'X, or +=: rows in their order. Columns of regressors add up in double, since all rows go there. */
+PU__FN pu_status pu__levels_apply_t(PU__APPLY_ARGS)
+{
+    const pu_levels *a = pu__levels_of(op);
+    pu_int fixed = op->cols - a->p;
+    pu__clear(op->cols, k, Y, add);
+    for (pu_int j = 0; j < k; j++) {
+        const pu_real *x = pu__col(X, j);
+        pu_real *y = pu__col(Y, j);
+        for (pu_int g = 0; g < a->groups; g++) {
+            const pu_group *group = a->group + g;
+            for (pu_int m = 0; m < a->rows; m++)
+                y[group->level[m]] += group->slope ? group->slope[m] * x[m] : x[m];
+            y += group->levels;
+        }
+        for (pu_int i = 0; i < a->p; i++) {
+            double sum = 0;
+            for (pu_int m = 0; m < a->rows; m++)
+                sum += (double)a->X[m * a->p + i] * (double)x[m];
+            pu__col(Y, j)[fixed + i] += (pu_real)sum;
+        }
+    }
+    return PU_OK;
+}
+
+/* y_i += sum_m w_m Phi_mi^2 */
+PU__FN pu_status pu__levels_gram_diag(PU__GRAM_DIAG_ARGS)
+{
+    const pu_levels *a = pu__levels_of(op);
+    for (pu_int g = 0; g < a->groups; g++) {
+        const pu_group *group = a->group + g;
+        for (pu_int m = 0; m < a->rows; m++) {
+            pu_real slope = group->slope ? group->slope[m] : 1;
+            y[group->level[m]] += w[m] * (slope * slope);
+        }
+        y += group->levels;
+    }
+    for (pu_int i = 0; i < a->p; i++) {
+        double sum = 0;
+        for (pu_int m = 0; m < a->rows; m++) {
+            double x = (double)a->X[m * a->p + i];
+            sum += (double)w[m] * x * x;
+        }
+        y[i] += (pu_real)sum;
+    }
+    return PU_OK;
+}
+
+/* What is wrong with groups and regressors, and where: *index = g rows + m for row m of group g, or the entry of X. */
+PU__FN pu_status pu__levels_check(const pu_op *op, pu_int *index)
+{
+    const pu_levels *a = pu__levels_of(op);
+    *index = -1;
+    if (!a || !a->group || (a->p > 0 && !a->X))
+        return PU_E_NULL;
+    if (a->rows != op->rows || pu__levels_count(a) + a->p != op->cols)
+        return PU_E_SIZE;
+    for (pu_int g = 0; g < a->groups; g++) {
+        const pu_group *group = a->group + g;
+        if (!group->level)
+            return PU_E_NULL;
+        for (pu_int m = 0; m < a->rows; m++) {
+            *index = g * a->rows + m;
+            if (group->level[m] < 0 || group->level[m] >= group->levels)
+                return PU_E_SIZE;
+            if (group->slope && !pu__finite(group->slope[m]))
+                return PU_E_NONFINITE;
+        }
+    }
+    return a->p > 0 ? pu__check_finite(a->rows * a->p, a->X, index) : PU_OK;
+}
+
+/* Reads sizes only here; levels are not trusted before check. */
+PU_DEF pu_op pu_op_levels(const pu_levels *a)
+{
+    pu_op op = pu__op_zero(0, 0, 0, a);
+    pu_int cols = a && a->p > 0 ? a->p : 0;
+    int fits = a && a->rows > 0 && a->groups > 0 && a->group && a->p >= 0;
+    for (pu_int g = 0; fits && g < a->groups; g++) {
+        fits = a->group[g].levels > 0 && a->group[g].levels <= INT32_MAX && cols <= PTRDIFF_MAX / 2;
+        cols += fits ? a->group[g].levels : 0;
+    }
+    if (!fits)
+        return op;
+    op.rows = a->rows;
+    op.cols = cols;
+    op.form = PU_FORM_LEVELS;
+    op.trusted = 1;
+    op.apply = pu__levels_apply;
+    op.apply_t = pu__levels_apply_t;
+    op.gram_diag = pu__levels_gram_diag;
+    op.check = pu__levels_check;
+    op.flops = 8 * (double)a->rows * (double)(a->groups + a->p); /* addresses cost more than multiplications */
+    return op;
+}
+
+/* ---- blocks of equal precision ---- */
+
+/* The blocks behind an operator. */
+PU__FN const pu_blocks *pu__blocks_of(const pu_op *op) { return (const pu_blocks *)op->data; }
+
+/* to = f(precision of its block) x for n columns; f: 0 the precision itself, 1 its root, 2 its inverse. What is flat has the
+   precision 0, and no inverse: zero. */
+PU__FN void pu__blocks_scale(const pu_op *op, pu_int k, pu_block X, pu_block Y, int f, int add)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    for (pu_int j = 0; j < k; j++) {
+        const pu_real *x = pu__col(X, j);
+        pu_real *y = pu__col(Y, j);
+        for (pu_int b = 0; b <= a->count; b++) {
+            pu_int size = b < a->count ? a->size[b] : a->flat;
+            pu_real scale = b < a->count ? a->precision[b] : 0;
+            if (f == 1)
+                scale = pu__sqrt(scale);
+            if (f == 2 && scale > 0)
+                scale = 1 / scale;
+            for (pu_int i = 0; i < size; i++)
+                y[i] = scale * x[i] + (add ? y[i] : 0);
+            x += size;
+            y += size;
+        }
+    }
+}
+
+/* Y = Op X, or += */
+PU__FN pu_status pu__blocks_apply(PU__APPLY_ARGS)
+{
+    pu__blocks_scale(op, k, X, Y, 0, add);
+    return PU_OK;
+}
+
+/* Y = Op^1/2 E */
+PU__FN pu_status pu__blocks_sample(PU__SOLVE_ARGS)
+{
+    pu__blocks_scale(op, k, X, Y, 1, 0);
+    return PU_OK;
+}
+
+/* Y = Op^-1 X */
+PU__FN pu_status pu__blocks_solve(PU__SOLVE_ARGS)
+{
+    pu__blocks_scale(op, k, X, Y, 2, 0);
+    return PU_OK;
+}
+
+/* grad_b += sum_j weight_j p_j'q_j over block b */
+PU__FN pu_status pu__blocks_grad(PU__GRAD_ARGS)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    pu_int first = 0;
+    for (pu_int b = 0; b < a->count; b++) {
+        double sum = 0;
+        for (pu_int j = 0; j < k; j++)
+            sum += (double)weight[j] * pu__dot(a->size[b], NULL, pu__col(P, j) + first, pu__col(Q, j) + first);
+        grad[b] += (pu_real)sum;
+        first += a->size[b];
+    }
+    return PU_OK;
+}
+
+/* y_i += the precision of its block */
+PU__FN pu_status pu__blocks_diag(PU__DIAG_ARGS)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    for (pu_int b = 0; b < a->count; b++)
+        for (pu_int i = 0; i < a->size[b]; i++)
+            *y++ += a->precision[b];
+    return PU_OK;
+}
+
+/* log det of what is proper */
+PU__FN pu_status pu__blocks_logdet(PU__LOGDET_ARGS)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    *value = 0;
+    for (pu_int b = 0; b < a->count; b++)
+        *value += (double)a->size[b] * log((double)a->precision[b]);
+    return PU_OK;
+}
+
+/* grad_b += weight size_b / precision_b */
+PU__FN pu_status pu__blocks_logdet_grad(PU__LOGDET_GRAD_ARGS)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    for (pu_int b = 0; b < a->count; b++)
+        grad[b] += weight * (pu_real)a->size[b] / a->precision[b];
+    return PU_OK;
+}
+
+/* B += Op */
+PU__FN pu_status pu__blocks_band_add(PU__BAND_ADD_ARGS)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    for (pu_int b = 0; b < a->count; b++)
+        for (pu_int i = 0; i < a->size[b]; i++) {
+            *B += (double)a->precision[b];
+            B += width + 1;
+        }
+    return PU_OK;
+}
+
+/* grad_b += weight times the sum of S_ii over block b */
+PU__FN pu_status pu__blocks_band_grad(PU__BAND_GRAD_ARGS)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    for (pu_int b = 0; b < a->count; b++) {
+        double sum = 0;
+        for (pu_int i = 0; i < a->size[b]; i++) {
+            sum += *Z;
+            Z += width + 1;
+        }
+        grad[b] += (pu_real)(weight * sum);
+    }
+    return PU_OK;
+}
+
+/* All entries of the blocks, with those that are flat; 0 where a size makes no sense. */
+PU__FN pu_int pu__blocks_rows(const pu_blocks *a)
+{
+    pu_int rows = a && a->flat >= 0 && a->count > 0 && a->size ? a->flat : -1;
+    for (pu_int b = 0; rows >= 0 && b < a->count; b++)
+        rows = a->size[b] < 1 || a->size[b] > PTRDIFF_MAX / 4 - rows ? -1 : rows + a->size[b];
+    return pu__most(rows, 0);
+}
+
+/* Sizes as they were, precisions positive and finite. */
+PU__FN pu_status pu__blocks_check(const pu_op *op, pu_int *index)
+{
+    const pu_blocks *a = pu__blocks_of(op);
+    *index = -1;
+    if (!a || !a->precision)
+        return PU_E_NULL;
+    if (pu__blocks_rows(a) != op->rows || a->count != op->params)
+        return PU_E_SIZE;
+    for (pu_int b = 0; b < a->count; b++) {
+        *index = b;
+        if (!pu__finite(a->precision[b]))
+            return PU_E_NONFINITE;
+        if (!(a->precision[b] > 0))
+            return PU_E_NOT_POSITIVE;
+    }
+    return PU_OK;
+}
+
+/* One parameter for each block. */
+PU_DEF pu_op pu_op_blocks(const pu_blocks *a)
+{
+    pu_int rows = pu__blocks_rows(a);
+    pu_op op = pu__op_zero(rows, rows, rows > 0 ? a->count : 0, a);
+    if (rows < 1)
+        return op;
+    op.form = PU_FORM_BLOCKS;
+    op.apply = op.apply_t = pu__blocks_apply;
+    op.grad = pu__blocks_grad;
+    op.diag = pu__blocks_diag;
+    op.sample = pu__blocks_sample;
+    if (a->flat == 0)
+        op.solve = pu__blocks_solve;
+    op.logdet = pu__blocks_logdet;
+    op.logdet_grad = pu__blocks_logdet_grad;
+    op.check = pu__blocks_check;
+    op.band_add = pu__blocks_band_add;
+    op.band_grad = pu__blocks_band_grad;
+    op.flops = (double)rows;
     return op;
 }
 
@@ -11800,6 +12172,8 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);
     case PU_FORM_FOURIER: return pu_op_fourier((const pu_fourier *)op->data);
     case PU_FORM_LATTICE: return pu__op_lattice_of(op);
+    case PU_FORM_LEVELS: return pu_op_levels((const pu_levels *)op->data);
+    case PU_FORM_BLOCKS: return pu_op_blocks((const pu_blocks *)op->data);
     case PU_FORM_CHAIN: return pu__op_chain((const pu__chain *)op->data);
     case PU_FORM_GENERAL: break;
     }
@@ -14653,6 +15027,8 @@ PU__FN pu_status pu__level_identified(pu__posterior *p, pu_real *v, pu_int n, pu
    follows, and all that is known of state j. A pivot of A below that would be rounding, and no knowledge. v: D reals. */
 PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_report *report)
 {
+    if (p->model->Gamma->form == PU_FORM_BLOCKS)
+        return PU_OK; /* no states: pivots of A tell */
     const pu_ssm *m = (const pu_ssm *)p->model->Gamma->data;
     pu_int S = m->states, t = 0, state = 0, first = 0;
     size_t vector = (size_t)S * sizeof(double);
@@ -16901,6 +17277,734 @@ PU__FN pu_status pu__cholmod_spread(PU__SPREAD_ARGS)
 #endif
 
 /* ------------------------------------------------------------------------------------------------
+   >>cells   groups of rows by their sums: which levels meet, how often, and what is left when the largest group is eliminated
+
+   With psi = beta everywhere A = beta (R + Z'Z), R = diag(rho), rho_g = lambda_g / beta. The group with most levels comes first,
+   and z = (z_1, z_2), z_2 all other groups:
+
+     R + Z'Z = [ D1  C ]    D1 diagonal,    S = D2 + B - C'D1^-1 C        log det (R + Z'Z) = log det D1 + log det S
+               [ C'  D2 + B ]
+
+   C and B hold one number for each pair of levels that some row has, a cell. Everything that is of M rows has become a sum over
+   levels or cells. Columns of z_2 are stored side by side, PU__ABEAM of them, so that the number of a cell is read once for all of
+   them, and one vector instruction serves several.
+   Coefficients b with a flat prior stay outside: with F = Z'X and W = (R + Z'Z)^-1 F
+
+     A / beta = [ R + Z'Z  F ]     H = X'X - F'W,    log det = log det (R + Z'Z) + log det H,    inverse = [ .^-1 0 ] + [ -W ] H^-1 [ -W' I ]
+                [ F'     X'X ]                                                                          [ 0    0 ]   [  I ]
+   ------------------------------------------------------------------------------------------------ */
+
+enum { PU__ABEAM = 64 / (int)sizeof(pu_real), PU__BEAMS = PU__ABEAM / PU__WIDTH }; /* columns side by side; vectors that hold them */
+
+/* Which levels meet: made once for a model, of all rows. */
+typedef struct {
+    pu_levels levels;
+    pu_int first;        /* the group that is eliminated */
+    pu_int n1, n2;       /* its levels, those of the others */
+    pu_int *at;          /* groups: where each begins in z_2; 0 for the first group, in z_1 */
+    pu_int *start;       /* n1 + 1: cells of C by levels of the first group, */
+    int32_t *col;        /* their places in z_2, ascending, */
+    pu_real *value;      /* and sums of slope slope' over the rows that have both */
+    pu_int *start2;      /* n2 + 1, three groups or more: cells of B above the diagonal, likewise */
+    int32_t *col2;
+    pu_real *value2;
+    double *square;      /* n1 + n2: diagonal of Z'Z */
+    double pairs;        /* sum over the rows of C of their squared lengths: what forming S takes */
+} pu__cells;
+
+/* Room for them: no more than the rows have. */
+PU__FN void pu__cells_layout(pu__cells *c, pu__arena *arena)
+{
+    pu_int G = c->levels.groups, M = c->levels.rows, between = (G - 1) * (G - 2) / 2;
+    c->at = pu__indices(arena, G);
+    c->start = pu__indices(arena, c->n1 + 1);
+    c->col = (int32_t *)pu__take(arena, M, G - 1, sizeof(int32_t));
+    c->value = pu__reals(arena, M, G - 1);
+    c->start2 = pu__indices(arena, between ? c->n2 + 1 : 0);
+    c->col2 = (int32_t *)pu__take(arena, M, between, sizeof(int32_t));
+    c->value2 = pu__reals(arena, M, between);
+    c->square = pu__doubles(arena, c->n1 + c->n2, 1);
+}
+
+/* The group with most levels is eliminated; sizes follow. */
+PU__FN void pu__cells_sizes(pu__cells *c)
+{
+    const pu_group *group = c->levels.group;
+    for (pu_int g = 1; g < c->levels.groups; g++)
+        if (group[g].levels > group[c->first].levels)
+            c->first = g;
+    c->n1 = group[c->first].levels;
+    c->n2 = pu__levels_count(&c->levels) - c->n1;
+}
+
+/* The slope of row m in group g. */
+PU__FN double pu__slope(const pu_group *group, pu_int m) { return group->slope ? (double)group->slope[m] : 1; }
+
+/* Moves entry `at` of a heap of n pairs (col, value) down to its place: the largest col is on top. */
+PU__FN void pu__heap_down(pu_int at, pu_int n, int32_t *col, pu_real *value)
+{
+    int32_t key = col[at];
+    pu_real kept = value[at];
+    for (pu_int child = 2 * at + 1; child < n; child = 2 * at + 1) {
+        if (child + 1 < n && col[child + 1] > col[child])
+            child++;
+        if (col[child] <= key)
+            break;
+        col[at] = col[child];
+        value[at] = value[child];
+        at = child;
+    }
+    col[at] = key;
+    value[at] = kept;
+}
+
+/* Sorts n pairs by col, in place, and adds up those of the same col; returns how many are left. */
+PU__FN pu_int pu__cells_sort(pu_int n, int32_t *col, pu_real *value)
+{
+    pu_int count = 0;
+    for (pu_int i = n / 2 - 1; i >= 0; i--)
+        pu__heap_down(i, n, col, value);
+    for (pu_int i = n - 1; i > 0; i--) {
+        int32_t key = col[0];
+        pu_real kept = value[0];
+        col[0] = col[i];
+        value[0] = value[i];
+        col[i] = key;
+        value[i] = kept;
+        pu__heap_down(0, i, col, value);
+    }
+    for (pu_int i = 0; i < n; i++) {
+        if (count > 0 && col[count - 1] == col[i]) {
+            value[count - 1] += value[i];
+            continue;
+        }
+        col[count] = col[i];
+        value[count++] = value[i];
+    }
+    return count;
+}
+
+/* One matrix of cells: rows by the levels of group g from row `offset` on, columns those of groups h that come behind g in the
+   order first, then the others. Called for the first group alone (C), or for all others (B). */
+PU__FN void pu__cells_matrix(const pu__cells *c, int others, pu_int rows, pu_int *start, int32_t *col, pu_real *value)
+{
+    const pu_levels *a = &c->levels;
+    pu_int to = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (pu_int g = 0; g < a->groups; g++)
+            for (pu_int h = others ? g + 1 : 0; h < a->groups; h++) {
+                const pu_group *one = a->group + g, *other = a->group + h;
+                if (h == c->first || (g == c->first) == others)
+                    continue;
+                for (pu_int m = 0; m < a->rows; m++) {
+                    pu_int row = c->at[g] + one->level[m];
+                    if (pass == 0) {
+                        start[row + 1]++;
+                        continue;
+                    }
+                    pu_int place = start[row]++;
+                    col[place] = (int32_t)(c->at[h] + other->level[m]);
+                    value[place] = (pu_real)(pu__slope(one, m) * pu__slope(other, m));
+                }
+            }
+        for (pu_int i = 0; pass == 0 && i < rows; i++)
+            start[i + 1] += start[i];
+    }
+    /* start is now where each row ends */
+    for (pu_int i = rows; i > 0; i--)
+        start[i] = start[i - 1];
+    start[0] = 0;
+    for (pu_int i = 0, from = 0; i < rows; i++) {
+        pu_int end = start[i + 1], count = pu__cells_sort(end - from, col + from, value + from);
+        memmove(col + to, col + from, (size_t)count * sizeof *col);
+        memmove(value + to, value + from, (size_t)count * sizeof *value);
+        from = end;
+        to += count;
+        start[i + 1] = to;
+    }
+}
+
+/* The cells of all rows. Arrays are zero before. */
+PU__FN void pu__cells_fill(pu__cells *c)
+{
+    const pu_levels *a = &c->levels;
+    pu_int next = 0;
+    for (pu_int g = 0; g < a->groups; g++) {
+        c->at[g] = g == c->first ? 0 : next;
+        next += g == c->first ? 0 : a->group[g].levels;
+    }
+    for (pu_int g = 0; g < a->groups; g++) {
+        double *square = c->square + (g == c->first ? 0 : c->n1) + c->at[g];
+        for (pu_int m = 0; m < a->rows; m++) {
+            double slope = pu__slope(a->group + g, m);
+            square[a->group[g].level[m]] += slope * slope;
+        }
+    }
+    pu__cells_matrix(c, 0, c->n1, c->start, c->col, c->value);
+    if (a->groups > 2)
+        pu__cells_matrix(c, 1, c->n2, c->start2, c->col2, c->value2);
+    for (pu_int i = 0; i < c->n1; i++) {
+        double count = (double)(c->start[i + 1] - c->start[i]);
+        c->pairs += count * count;
+    }
+}
+
+/* ---- a datum: sums over its rows ---- */
+
+/* What the engines work with: of a job, and of the datum at hand. */
+typedef struct {
+    const pu__cells *cells;
+    pu_int n1, n2, p, most;  /* p: coefficients with a flat prior; most: columns solved at a time */
+    int threads;
+    pu_real *own, *own2;     /* cells of C and B of the observed rows, where some are missing */
+    const pu_real *value, *value2; /* those, or the model's */
+    double *square;          /* n1 + n2, likewise */
+    double *zy, *zx;         /* n1 + n2: Z'e; times p: F = Z'X */
+    double *xx, *xy;         /* p x p: X'X; p: X'e */
+    double *W, *H, *Hinv;    /* as above; H becomes its Cholesky factor */
+    double *mean;            /* n1 + n2 + p */
+    double ee;               /* e'e */
+    pu_int observed;
+    double *rho;             /* groups */
+    double beta;
+    pu_real *d1;             /* n1: 1 / D1 */
+    pu_real *d2, *diag;      /* n2: D2, the diagonal of S */
+    double logdet;           /* log det D1 */
+    /* Schur */
+    pu_int *start_t;         /* n2 + 1: C by its columns, */
+    int32_t *row_t;
+    pu_real *value_t;
+    pu_real *S, *Y;          /* n2 x n2: S, its factor L, then S^-1; L^-1 */
+    pu_real *panels;         /* threads of them */
+    pu_int panel;            /* reals of each */
+    double *rows;            /* threads x n2: a row of S */
+    pu_real *column;         /* n2 */
+    double kappa;            /* by how much rounding is enlarged */
+    double *row_sum;         /* n2 */
+    /* probes */
+    pu_real *root;           /* n2: of the diagonal of S */
+    pu_int constants;        /* groups whose constant vector is left out of the probes, */
+    double *base;            /* groups: of the traces what is known without probes: of M, and what these vectors add, */
+    double base_logdet;      /* likewise of log det M^-1 S */
+    double *traces;          /* of each probe, or the exact ones: groups */
+    pu_report *reports;      /* of each block */
+    pu_real *spread;         /* n1: diagonal of the first block of the inverse */
+} pu__crossed;
+
+/* Is the number of a cell that row m has in C or B there? It must be: a place in a row that is sorted. */
+PU__FN pu_int pu__cell_at(const pu_int *start, const int32_t *col, pu_int row, pu_int wanted)
+{
+    pu_int low = start[row], high = start[row + 1] - 1;
+    while (low < high) {
+        pu_int middle = low + (high - low) / 2;
+        if (col[middle] < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Adds row m, where rows are missing, to the cells and squares of the datum. */
+PU__FN void pu__crossed_count(pu__crossed *x, pu_int m)
+{
+    const pu__cells *c = x->cells;
+    const pu_levels *a = &c->levels;
+    for (pu_int g = 0; g < a->groups; g++) {
+        const pu_group *one = a->group + g;
+        pu_int row = c->at[g] + one->level[m];
+        double slope = pu__slope(one, m);
+        x->square[(g == c->first ? 0 : c->n1) + row] += slope * slope;
+        for (pu_int h = g == c->first ? 0 : g + 1; h < a->groups; h++) {
+            const pu_group *other = a->group + h;
+            pu_real product = (pu_real)(slope * pu__slope(other, m));
+            pu_int wanted = c->at[h] + other->level[m];
+            if (h == c->first || h == g)
+                continue;
+            if (g == c->first)
+                x->own[pu__cell_at(c->start, c->col, row, wanted)] += product;
+            else
+                x->own2[pu__cell_at(c->start2, c->col2, row, wanted)] += product;
+        }
+    }
+}
+
+/* Sums over the observed rows of datum n, e = y - eta: a few passes over the rows, each of which reads the level numbers in
+   order. */
+PU__FN void pu__crossed_load(pu__crossed *x, const pu_data *data, const pu_lgm *model, pu_int n)
+{
+    const pu__cells *c = x->cells;
+    const pu_levels *a = &c->levels;
+    const pu_real *eta = pu__eta(model, pu__datum(data, n));
+    pu_int levels = c->n1 + c->n2, row = 0, p = x->p;
+    int gaps;
+    pu_real y = 0;
+    x->observed = pu__count_observed(data, n);
+    gaps = x->observed < a->rows;
+    x->value = gaps ? x->own : c->value;
+    x->value2 = gaps ? x->own2 : c->value2;
+    memcpy(x->square, c->square, (size_t)levels * sizeof(double));
+    if (gaps) {
+        memset(x->square, 0, (size_t)levels * sizeof(double));
+        pu__zeros(x->own, c->start[c->n1]);
+        pu__zeros(x->own2, a->groups > 2 ? c->start2[c->n2] : 0);
+    }
+    memset(x->zy, 0, (size_t)levels * sizeof(double));
+    memset(x->zx, 0, (size_t)(levels * p) * sizeof(double));
+    memset(x->xx, 0, (size_t)(p * p) * sizeof(double));
+    memset(x->xy, 0, (size_t)p * sizeof(double));
+    x->ee = 0;
+    for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+        double e = (double)y - (eta ? (double)eta[row] : 0);
+        const pu_real *X = a->X + row * p;
+        x->ee += e * e;
+        for (pu_int g = 0; g < a->groups; g++) {
+            const pu_group *group = a->group + g;
+            double slope = pu__slope(group, row);
+            pu_int place = (g == c->first ? 0 : c->n1) + c->at[g] + group->level[row];
+            x->zy[place] += slope * e;
+            for (pu_int i = 0; i < p; i++)
+                x->zx[place * p + i] += slope * (double)X[i];
+        }
+        for (pu_int i = 0; i < p; i++) {
+            x->xy[i] += (double)X[i] * e;
+            for (pu_int j = 0; j < p; j++)
+                x->xx[i * p + j] += (double)X[i] * (double)X[j];
+        }
+        if (gaps)
+            pu__crossed_count(x, row);
+    }
+}
+
+/* D1, D2 and the diagonal of S for precisions lambda and beta. */
+PU__FN void pu__crossed_scale(pu__crossed *x, const pu_real *lambda, double beta)
+{
+    const pu__cells *c = x->cells;
+    const double *square = x->square;
+    x->beta = beta;
+    x->logdet = 0;
+    for (pu_int g = 0; g < c->levels.groups; g++) {
+        pu_int levels = c->levels.group[g].levels;
+        x->rho[g] = (double)lambda[g] / beta;
+        for (pu_int l = 0; l < levels; l++) {
+            double D = x->rho[g] + square[(g == c->first ? 0 : c->n1) + c->at[g] + l];
+            if (g == c->first) {
+                x->d1[l] = (pu_real)(1 / D);
+                x->logdet += log(D);
+            } else
+                x->d2[c->at[g] + l] = (pu_real)D;
+        }
+    }
+    for (pu_int j = 0; j < c->n2; j++)
+        x->row_sum[j] = (double)x->d2[j];
+    for (pu_int i = 0; i < c->n1; i++)
+        for (pu_int at = c->start[i]; at < c->start[i + 1]; at++) {
+            double value = (double)x->value[at];
+            x->row_sum[c->col[at]] -= value * value * (double)x->d1[i];
+        }
+    for (pu_int j = 0; j < c->n2; j++)
+        x->diag[j] = (pu_real)x->row_sum[j];
+}
+
+/* ---- products with S ---- */
+
+/* The part of one row of C in y -= C'D1^-1 C x: t = scale c'x, then y -= c t. x, y: PU__ABEAM columns side by side. */
+PU__INLINE void pu__cells_row(pu_int count, const int32_t *col, const pu_real *value, pu_real scale, const pu_real *x, pu_real *y)
+{
+    const pu__vector zero = {0};
+    pu__vector t[PU__BEAMS];
+    PU__UNROLL
+    for (int l = 0; l < PU__BEAMS; l++)
+        t[l] = zero;
+    for (pu_int i = 0; i < count; i++) {
+        const pu_real *from = x + (pu_int)col[i] * PU__ABEAM;
+        PU__UNROLL
+        for (int l = 0; l < PU__BEAMS; l++)
+            t[l] += value[i] * pu__vload(from + l * PU__WIDTH);
+    }
+    PU__UNROLL
+    for (int l = 0; l < PU__BEAMS; l++)
+        t[l] *= scale;
+    for (pu_int i = 0; i < count; i++) {
+        pu_real *to = y + (pu_int)col[i] * PU__ABEAM;
+        PU__UNROLL
+        for (int l = 0; l < PU__BEAMS; l++)
+            *pu__v(to + l * PU__WIDTH) -= value[i] * t[l];
+    }
+}
+
+/* y += B x and B'x for one row of B above the diagonal, of the same columns. */
+PU__INLINE void pu__cells_both(pu_int row, pu_int count, const int32_t *col, const pu_real *value, const pu_real *x, pu_real *y)
+{
+    const pu__vector zero = {0};
+    pu__vector t[PU__BEAMS];
+    PU__UNROLL
+    for (int l = 0; l < PU__BEAMS; l++)
+        t[l] = zero;
+    const pu_real *own = x + row * PU__ABEAM;
+    for (pu_int i = 0; i < count; i++) {
+        const pu_real *from = x + (pu_int)col[i] * PU__ABEAM;
+        pu_real *to = y + (pu_int)col[i] * PU__ABEAM;
+        PU__UNROLL
+        for (int l = 0; l < PU__BEAMS; l++) {
+            t[l] += value[i] * pu__vload(from + l * PU__WIDTH);
+            *pu__v(to + l * PU__WIDTH) += value[i] * pu__vload(own + l * PU__WIDTH);
+        }
+    }
+    PU__UNROLL
+    for (int l = 0; l < PU__BEAMS; l++)
+        *pu__v(y + row * PU__ABEAM + l * PU__WIDTH) += t[l];
+}
+
+/* sum_c += scale^2 (c'w) (c'x - c'w) for one row c of C. x, w: PU__ABEAM columns side by side, sum: as many. */
+PU__INLINE void pu__cells_meet(pu_int count, const int32_t *col, const pu_real *value, pu_real scale, const pu_real *x,
+                               const pu_real *w, pu_real *sum)
+{
+    const pu__vector zero = {0};
+    pu__vector t[PU__BEAMS], s[PU__BEAMS];
+    PU__UNROLL
+    for (int l = 0; l < PU__BEAMS; l++) {
+        t[l] = zero;
+        s[l] = zero;
+    }
+    for (pu_int i = 0; i < count; i++) {
+        pu_int at = (pu_int)col[i] * PU__ABEAM;
+        PU__UNROLL
+        for (int l = 0; l < PU__BEAMS; l++) {
+            t[l] += value[i] * pu__vload(x + at + l * PU__WIDTH);
+            s[l] += value[i] * pu__vload(w + at + l * PU__WIDTH);
+        }
+    }
+    PU__UNROLL
+    for (int l = 0; l < PU__BEAMS; l++)
+        *pu__v(sum + l * PU__WIDTH) += scale * scale * s[l] * (t[l] - s[l]);
+}
+
+/* S as the solver sees it, and the scratch of a thread: PU__ABEAM columns side by side, twice. */
+typedef struct {
+    const pu__crossed *x;
+    pu_real *from, *to; /* n2 x PU__ABEAM */
+} pu__eliminated;
+
+/* Y = S X or Y += S X, PU__ABEAM columns at a time; one sweep over the cells. */
+PU__FN pu_status pu__eliminated_product(PU__PRODUCT_ARGS)
+{
+    const pu__eliminated *s = (const pu__eliminated *)self;
+    const pu__crossed *x = s->x;
+    const pu__cells *c = x->cells;
+    pu_int wide = PU__ABEAM;
+    for (pu_int first = 0; first < k; first += wide) {
+        pu_int some = pu__min(wide, k - first);
+        for (pu_int j = 0; j < c->n2; j++)
+            for (pu_int l = 0; l < wide; l++) {
+                pu_real one = l < some ? pu__col(X, first + l)[j] : 0;
+                s->from[j * wide + l] = one;
+                s->to[j * wide + l] = x->d2[j] * one;
+            }
+        for (pu_int i = 0; i < c->n1; i++) {
+            pu_int at = c->start[i];
+            pu__cells_row(c->start[i + 1] - at, c->col + at, x->value + at, x->d1[i], s->from, s->to);
+        }
+        for (pu_int i = 0; c->levels.groups > 2 && i < c->n2; i++) {
+            pu_int at = c->start2[i];
+            pu__cells_both(i, c->start2[i + 1] - at, c->col2 + at, x->value2 + at, s->from, s->to);
+        }
+        for (pu_int l = 0; l < some; l++) {
+            pu_real *y = pu__col(Y, first + l);
+            for (pu_int j = 0; j < c->n2; j++)
+                y[j] = s->to[j * wide + l] + (add ? y[j] : 0);
+        }
+    }
+    return PU_OK;
+}
+
+/* f_2 - C'D1^-1 f_1, the right-hand side of the eliminated system, for every `step`-th entry of f from f on. */
+PU__FN void pu__crossed_reduce(const pu__crossed *x, const double *f, pu_int step, double *sum, pu_real *u)
+{
+    const pu__cells *c = x->cells;
+    for (pu_int j = 0; j < c->n2; j++)
+        sum[j] = f[(c->n1 + j) * step];
+    for (pu_int i = 0; i < c->n1; i++) {
+        double t = (double)x->d1[i] * f[i * step];
+        for (pu_int at = c->start[i]; at < c->start[i + 1]; at++)
+            sum[c->col[at]] -= (double)x->value[at] * t;
+    }
+    for (pu_int j = 0; j < c->n2; j++)
+        u[j] = (pu_real)sum[j];
+}
+
+/* (C v)_i for a vector over z_2. */
+PU__FN double pu__crossed_meet(const pu__crossed *x, pu_int i, const pu_real *v)
+{
+    const pu__cells *c = x->cells;
+    double sum = 0;
+    for (pu_int at = c->start[i]; at < c->start[i + 1]; at++)
+        sum += (double)x->value[at] * (double)v[c->col[at]];
+    return sum;
+}
+
+/* The whole solution of which z_2 is v: z_1 = D1^-1 (f_1 - C v), to every `step`-th entry of `to`. */
+PU__FN void pu__crossed_complete(const pu__crossed *x, const double *f, pu_int step, const pu_real *v, double *to)
+{
+    const pu__cells *c = x->cells;
+    for (pu_int i = 0; i < c->n1; i++)
+        to[i * step] = (double)x->d1[i] * (f[i * step] - pu__crossed_meet(x, i, v));
+    for (pu_int j = 0; j < c->n2; j++)
+        to[(c->n1 + j) * step] = (double)v[j];
+}
+
+/* With W known: H, its factor, its inverse and the mean of b; mean_u -= W b. Returns the coefficient that is not identified, or
+   -1. *logdet += log det H. */
+PU__FN pu_int pu__crossed_border(pu__crossed *x, double *logdet)
+{
+    pu_int p = x->p, levels = x->n1 + x->n2;
+    double *b = x->mean + levels;
+    for (pu_int i = 0; i < p; i++) {
+        b[i] = x->xy[i];
+        for (pu_int j = 0; j < p; j++)
+            x->H[i * p + j] = x->xx[i * p + j];
+    }
+    for (pu_int l = 0; l < levels; l++)
+        for (pu_int i = 0; i < p; i++) {
+            b[i] -= x->W[l * p + i] * x->zy[l];
+            for (pu_int j = 0; j < p; j++)
+                x->H[i * p + j] -= x->zx[l * p + i] * x->W[l * p + j];
+        }
+    pu_int bad = pu__cholesky_double(p, x->H, logdet);
+    for (pu_int i = 0; i < p && bad < 0; i++)
+        if (!(x->H[i * (p + 1)] * x->H[i * (p + 1)] > 1e-12 * x->xx[i * (p + 1)]))
+            bad = i;
+    if (bad >= 0)
+        return bad;
+    memcpy(x->Hinv, x->H, (size_t)(p * p) * sizeof(double));
+    pu__invert_lower(p, x->Hinv);
+    for (pu_int j = p - 1; j >= 0; j--) { /* b := L'^-1 L^-1 b, from the end on, so that what is needed is still there */
+        double sum = 0;
+        for (pu_int l = 0; l <= j; l++)
+            sum += x->Hinv[j * p + l] * b[l];
+        b[j] = sum;
+    }
+    for (pu_int i = 0; i < p; i++) {
+        double sum = 0;
+        for (pu_int l = i; l < p; l++)
+            sum += x->Hinv[l * p + i] * b[l];
+        b[i] = sum;
+    }
+    for (pu_int l = 0; l < levels; l++)
+        for (pu_int i = 0; i < p; i++)
+            x->mean[l] -= x->W[l * p + i] * b[i];
+    return -1;
+}
+
+/* What the flat prior of b adds to the variance of phi'z, phi'W - x' in v (p): |L^-1 v|^2, L the factor of H. */
+PU__FN double pu__crossed_flat(const pu__crossed *x, const double *v)
+{
+    double sum = 0;
+    for (pu_int i = 0; i < x->p; i++) {
+        double one = 0;
+        for (pu_int l = 0; l <= i; l++)
+            one += x->Hinv[i * x->p + l] * v[l];
+        sum += one * one;
+    }
+    return sum;
+}
+
+/* ---- S as a matrix, for the Schur engine ---- */
+
+enum { PU__SLAB = 192 }; /* rows of a tile, the unit that threads take */
+
+/* C by its columns. */
+PU__FN void pu__crossed_transpose(pu__crossed *x)
+{
+    const pu__cells *c = x->cells;
+    pu_int *start = x->start_t;
+    memset(start, 0, (size_t)(c->n2 + 1) * sizeof *start);
+    for (pu_int at = 0; at < c->start[c->n1]; at++)
+        start[c->col[at] + 1]++;
+    for (pu_int j = 0; j < c->n2; j++)
+        start[j + 1] += start[j];
+    for (pu_int i = 0; i < c->n1; i++)
+        for (pu_int at = c->start[i]; at < c->start[i + 1]; at++) {
+            pu_int place = start[c->col[at]]++;
+            x->row_t[place] = (int32_t)i;
+            x->value_t[place] = x->value[at];
+        }
+    for (pu_int j = c->n2; j > 0; j--)
+        start[j] = start[j - 1];
+    start[0] = 0;
+}
+
+/* The number of the thread at work, for its scratch. */
+PU__FN pu_int pu__crossed_thread(void)
+{
+#ifdef PU__OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* Row k of S, from its beginning to the diagonal: sums over the levels that meet k, each over those that meet it, too. */
+PU__FN void pu__crossed_row(const pu__crossed *x, pu_int k, double *sum, pu_real *S)
+{
+    const pu__cells *c = x->cells;
+    memset(sum, 0, (size_t)(k + 1) * sizeof *sum);
+    for (pu_int t = x->start_t[k]; t < x->start_t[k + 1]; t++) {
+        pu_int i = x->row_t[t];
+        double scale = (double)x->value_t[t] * (double)x->d1[i];
+        for (pu_int at = c->start[i]; at < c->start[i + 1] && c->col[at] <= k; at++)
+            sum[c->col[at]] -= scale * (double)x->value[at];
+    }
+    sum[k] += (double)x->d2[k];
+    for (pu_int l = 0; l <= k; l++)
+        S[l] = (pu_real)sum[l];
+}
+
+/* S, the lower triangle. Rows are shared out among threads; each is a sum in the order of the levels. */
+PU__FN void pu__crossed_form(const pu__crossed *x)
+{
+    const pu__cells *c = x->cells;
+    pu_int n = c->n2;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 16) num_threads(x->threads) if (x->threads > 1)
+#endif
+    for (pu_int k = 0; k < n; k++) {
+        pu_int row = n - 1 - k; /* the longest first */
+        pu__crossed_row(x, row, x->rows + pu__crossed_thread() * n, x->S + row * n);
+    }
+    for (pu_int i = 0; c->levels.groups > 2 && i < n; i++)
+        for (pu_int at = c->start2[i]; at < c->start2[i + 1]; at++)
+            x->S[c->col2[at] * n + i] += x->value2[at];
+}
+
+/* Scratch for products of matrices of the thread at work. */
+PU__FN pu_real *pu__crossed_panel(const pu__crossed *x) { return x->panels + pu__crossed_thread() * x->panel; }
+
+/* L L' = S, tile by tile: a tile's column is factored, then all rows below are updated, each by one thread. Returns the row whose
+   pivot is not positive, or -1. */
+PU__FN pu_int pu__crossed_factor(const pu__crossed *x)
+{
+    pu_int n = x->n2;
+    for (pu_int k = 0; k < n; k += PU__SLAB) {
+        pu_int some = pu__min(PU__SLAB, n - k), tiles = (n - k - some + PU__SLAB - 1) / PU__SLAB;
+        pu_real *corner = x->S + k * (n + 1);
+        pu_int bad = pu__cholesky(some, corner, n, x->panels);
+        if (bad >= 0)
+            return k + bad;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(x->threads) if (x->threads > 1 && tiles > 1)
+#endif
+        for (pu_int t = 0; t < tiles; t++) {
+            pu_int row = k + some + t * PU__SLAB;
+            pu__triangle(some, corner, n, 0, pu__min(PU__SLAB, n - row), pu__rows(x->S + row * n + k, n), 0, pu__crossed_panel(x));
+        }
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(x->threads) if (x->threads > 1 && tiles > 1)
+#endif
+        for (pu_int t = 0; t < tiles; t++) {
+            /* the longest first */
+            pu_int row = k + some + (tiles - 1 - t) * PU__SLAB, from = k + some, tall = pu__min(PU__SLAB, n - row);
+            const pu_real *left = x->S + row * n + k, *above = x->S + from * n + k;
+            pu__multiply(tall, row - from, some, pu__mat(left, n, 1), pu__mat(above, 1, n), pu__rows(x->S + row * n + from, n),
+                         PU__SUBTRACT, pu__crossed_panel(x));
+            pu__multiply(tall, tall, some, pu__mat(left, n, 1), pu__mat(left, 1, n), pu__rows(x->S + row * (n + 1), n),
+                         PU__SUBTRACT | PU__LOWER, pu__crossed_panel(x));
+        }
+    }
+    return -1;
+}
+
+/* Y = L^-1, and S := S^-1 = Y'Y, both triangles. */
+PU__FN void pu__crossed_invert(const pu__crossed *x)
+{
+    pu_int n = x->n2, tiles = (n + PU__SLAB - 1) / PU__SLAB;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(x->threads) if (x->threads > 1)
+#endif
+    for (pu_int t = 0; t < tiles; t++) {
+        pu_int first = t * PU__SLAB, some = pu__min(PU__SLAB, n - first), corner = first * (n + 1);
+        for (pu_int i = 0; i < n; i++)
+            pu__zeros(x->Y + i * n + first, some);
+        for (pu_int i = first; i < first + some; i++)
+            x->Y[i * (n + 1)] = 1;
+        pu__triangle(n - first, x->S + corner, n, 0, some, pu__rows(x->Y + corner, n), 1, pu__crossed_panel(x));
+    }
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(x->threads) if (x->threads > 1)
+#endif
+    for (pu_int t = 0; t < tiles; t++) {
+        pu_int first = t * PU__SLAB, some = pu__min(PU__SLAB, n - first);
+        const pu_real *rows = x->Y + first * n;
+        for (pu_int i = first; i < first + some; i++)
+            pu__zeros(x->S + i * n, i + 1);
+        pu__multiply(some, first, n - first, pu__mat(rows + first, 1, n), pu__mat(rows, n, 1), pu__rows(x->S + first * n, n), PU__ADD,
+                     pu__crossed_panel(x));
+        pu__multiply(some, some, n - first, pu__mat(rows + first, 1, n), pu__mat(rows + first, n, 1),
+                     pu__rows(x->S + first * (n + 1), n), PU__LOWER, pu__crossed_panel(x));
+    }
+    pu__mirror(n, x->S, 0);
+}
+
+/* c_i'S^-1 c_i for every level of the first group: D1 of the inverse is d1 + d1^2 times that. */
+PU__FN void pu__crossed_spread(const pu__crossed *x)
+{
+    const pu__cells *c = x->cells;
+    pu_int n = c->n2;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 64) num_threads(x->threads) if (x->threads > 1)
+#endif
+    for (pu_int i = 0; i < c->n1; i++) {
+        double sum = 0;
+        for (pu_int k = c->start[i]; k < c->start[i + 1]; k++) {
+            const pu_real *row = x->S + c->col[k] * n;
+            double part = 0;
+            for (pu_int l = c->start[i]; l < k; l++)
+                part += (double)(x->value[l] * row[c->col[l]]);
+            sum += (double)x->value[k] * (2 * part + (double)(x->value[k] * row[c->col[k]]));
+        }
+        x->spread[i] = (pu_real)((double)x->d1[i] * (1 + (double)x->d1[i] * sum));
+    }
+}
+
+/* Memory; cells, p, most, threads are set. schur: for that engine, inverse: S^-1 as well. gaps: some rows are missing. */
+PU__FN void pu__crossed_layout(pu__crossed *x, pu__arena *arena, int schur, int inverse, int gaps)
+{
+    const pu__cells *c = x->cells;
+    pu_int levels = c->n1 + c->n2, G = c->levels.groups, n = schur ? c->n2 : 0, p = x->p;
+    x->own = pu__reals(arena, gaps ? c->start[c->n1] : 0, 1);
+    x->own2 = pu__reals(arena, gaps && G > 2 ? c->start2[c->n2] : 0, 1);
+    x->square = pu__doubles(arena, levels, 1);
+    x->zy = pu__doubles(arena, levels, 1);
+    x->zx = pu__doubles(arena, levels, p);
+    x->W = pu__doubles(arena, levels, p);
+    x->xx = pu__doubles(arena, p, p);
+    x->H = pu__doubles(arena, p, p);
+    x->Hinv = pu__doubles(arena, p, p);
+    x->xy = pu__doubles(arena, p, 1);
+    x->mean = pu__doubles(arena, levels + p, 1);
+    x->rho = pu__doubles(arena, G, 1);
+    x->d1 = pu__reals(arena, c->n1, 1);
+    x->d2 = pu__reals(arena, c->n2, 1);
+    x->diag = pu__reals(arena, c->n2, 1);
+    x->root = pu__reals(arena, c->n2, 1);
+    x->column = pu__reals(arena, c->n2, 1);
+    x->row_sum = pu__doubles(arena, c->n2, 1);
+    if (!schur)
+        return;
+    x->spread = pu__reals(arena, c->n1, 1);
+    x->start_t = pu__indices(arena, n + 1);
+    x->row_t = (int32_t *)pu__take(arena, c->start[c->n1], 1, sizeof(int32_t));
+    x->value_t = pu__reals(arena, c->start[c->n1], 1);
+    x->rows = pu__doubles(arena, n, x->threads);
+    x->S = pu__reals(arena, n, n);
+    x->Y = pu__reals(arena, inverse ? n : 0, n);
+    pu__arena one = PU__ZERO;
+    (void)pu__panel(&one, n);
+    x->panel = (pu_int)(one.used / sizeof(pu_real));
+    x->panels = pu__reals(arena, x->panel, x->threads);
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>engines   what the direct engines have in common: diagonals of Sigma, which of them serves a model, their memory
    ------------------------------------------------------------------------------------------------ */
 
@@ -17117,6 +18221,9 @@ typedef struct {
     pu_op M;          /* and the preconditioner made of it */
     /* log det quadrature, for the data of two batches (pu__ring_at): s, the centre of the spectrum; log det M of PCG */
     double *centre, *logdet_M;
+    pu__eliminated eliminated; /* mixed effects: the system of run; */
+    double *delta, *whole;     /* its columns x levels of normals; levels + p */
+    pu_block draws;            /* n2 x columns */
 } pu__worker;
 
 /* What an error of the mean does to a datum's gradients. */
@@ -17233,6 +18340,9 @@ typedef struct {
     double gamma_kappa;            /* by how much Gamma.solve enlarges errors, see pu__probe_factor */
     double gamma_rounding;         /* relative rounding error of Gamma^-1, as far as it is known */
     double states_rounding;        /* and of Gamma itself, where its parameters are covariances, which were inverted */
+    int crossed, gaps;             /* mixed effects by >>crossed; some rows are missing */
+    int moments;                   /* x is wanted for its moments: posterior, predictions */
+    pu__crossed cross;
     pu_int *observed;              /* N */
     pu_int *order;                 /* N, where data share: the data pattern by pattern; NULL: as they come */
     int *lane_of;                  /* N, ragged data: the lane that each goes to, in this order */
@@ -17378,6 +18488,56 @@ PU__FN double pu__chain_cost(const pu__chain *c, int grad)
     return T * (back + (grad ? ahead : 0));
 }
 
+/* Is this the model of pu_model_effects? */
+PU__FN int pu__is_effects(const pu_lgm *model)
+{
+    return model->Gamma->form == PU_FORM_BLOCKS && model->Phi->form == PU_FORM_LEVELS && model->Phi->aux;
+}
+
+/* Does >>crossed serve this job? Mixed effects of pu_model_effects with one noise, and nothing asked for that is about single
+   steps or probes of the caller's. */
+PU__FN int pu__crossed_serves(const pu__job *job)
+{
+    const pu_options *o = job->o;
+    const pu_gradient_result *out = job->out;
+    const pu_blocks *blocks = pu__blocks_of(job->Gamma);
+    const pu__cells *cells = (const pu__cells *)job->Phi->aux;
+    int forms = pu__is_effects(job->model) && !job->model->nu && o->tied_psi;
+    int engine = job->engine == PU_ENGINE_AUTO || job->engine == PU_ITERATIVE || job->engine == PU_SCHUR;
+    int columns = (out->x && !job->moments) || out->residual || out->alpha || out->beta || out->precond || o->delta || o->x0;
+    int solver = (o->solve.solver != PU_CG && o->solve.solver != PU_PCG) || o->solve.precond || o->solve.iterations ||
+                 o->rao_blackwell || o->columns;
+    if (!forms || !engine || columns || solver || job->device || o->backend)
+        return 0;
+    pu_int p = pu__levels_of(job->Phi)->p;
+    if (blocks->count != cells->levels.groups || blocks->flat != p)
+        return 0;
+    for (pu_int g = 0; g < blocks->count; g++)
+        if (blocks->size[g] != cells->levels.group[g].levels)
+            return 0;
+    return !job->map;
+}
+
+/* Is S^-1 needed? */
+PU__FN int pu__crossed_inverse(const pu__job *job)
+{
+    return job->any_grad || job->want_variance || job->want_fit || job->want_draws;
+}
+
+/* Predicted nanoseconds of a datum of mixed effects: passes over the rows; Schur: S by pairs of cells, factor and inverse; else
+   some 20 sweeps over the cells for each block of probes. */
+PU__FN double pu__crossed_cost(const pu__job *job, pu_engine engine)
+{
+    const pu__cells *c = job->cross.cells;
+    double n = (double)c->n2, G = (double)c->levels.groups, inverse = pu__crossed_inverse(job);
+    double cells = (double)(c->start[c->n1] + (c->levels.groups > 2 ? c->start2[c->n2] : 0));
+    double rows = 15 * (double)job->M * (G + 2 * (double)job->cross.p);
+    double blocks = 1 + ceil((double)pu__most(job->K, 1) / (double)PU__ABEAM);
+    if (engine == PU_SCHUR)
+        return rows + 0.8 * c->pairs * (1 + inverse) + PU__NS_MATRIX * (0.13 + 0.3 * inverse) * n * n * n;
+    return rows + blocks * 20 * (4 * cells + 40 * n);
+}
+
 /* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long
    loops, and what each vector, row and column costs besides. The constants are a fit to measurements on one machine
    (docs/design.md, "the planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both
@@ -17403,6 +18563,8 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     double pairs = job->network ? I + 1 : grad;
     double ns;
     int form;
+    if (job->crossed)
+        return pu__crossed_cost(job, engine);
     switch (engine) {
     case PU_ITERATIVE:
         /* products, sweeps over the vectors, gradient terms, and what a column costs however short it is */
@@ -17491,6 +18653,12 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed, pu_int time
         return job->engine;
     if (job->Gamma->form == PU_FORM_CHAIN)
         return PU_KALMAN;
+    /* exact where that takes less than half a second, or less than probes */
+    if (job->crossed && (job->kind == PU_EXACT || pu__crossed_cost(job, PU_SCHUR) <
+                                                      pu__max(5e8, pu__crossed_cost(job, PU_ITERATIVE))))
+        return PU_SCHUR;
+    if (job->crossed)
+        return PU_ITERATIVE;
     for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
         /* with D observations or more the dual matrix has an eigenvalue 1 for each beyond D, however large the others */
         if (e == PU_DUAL && observed >= job->D)
@@ -17512,6 +18680,8 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
         return "Gamma.sample (or give options.delta)";
     if (engine == PU_CHOLMOD && pu__sparse_forms(job->Gamma, job->Phi) && job->room < 0)
         return "options.engine (PU_CHOLMOD: D, M or the entries of Phi are 2^31 or more)";
+    if (engine == PU_SCHUR)
+        return job->crossed ? NULL : "Schur: of pu_model_effects alone, and its columns are not told (or take another engine)";
     return pu__engine_lacks(engine, job->model, job->out);
 }
 
@@ -17523,7 +18693,7 @@ PU__FN void pu__reserve(pu__job *job)
 {
     int direct = job->served[PU_ITERATIVE] < job->N;
     memcpy(job->reserved, job->served, sizeof job->reserved);
-    if (job->engine != PU_ENGINE_AUTO || !direct)
+    if (job->engine != PU_ENGINE_AUTO || !direct || job->crossed)
         return;
     for (int e = PU_DENSE; e < PU_ENGINE_AUTO; e++) {
         int small = job->D <= PU__STAND_IN;
@@ -17556,6 +18726,7 @@ PU__FN void pu__assign_one(pu__job *job, pu_int count, pu_int times)
 {
     pu_engine engine = pu__engine_for(job, count, times);
     job->served[engine]++;
+    job->gaps |= count < job->M;
     job->distinct[engine] += 1 / (double)times;
     job->rows_sum[engine] += (double)count;
     job->most[engine] = pu__most(job->most[engine], count);
@@ -17635,6 +18806,14 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
             pu__put(&t, ", which alone serves structural models");
             continue;
         }
+        if (job->crossed) {
+            pu__put_number(&t, ", of mixed effects, ", job->cross.n1);
+            pu__put_number(&t, " levels eliminated, ", job->cross.n2);
+            pu__put_number(&t, " left (predicted ms: schur ", (pu_int)(1e-6 * pu__crossed_cost(job, PU_SCHUR)));
+            pu__put_number(&t, ", iterative ", (pu_int)(1e-6 * pu__crossed_cost(job, PU_ITERATIVE)));
+            pu__put(&t, ")");
+            continue;
+        }
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (int other = PU_ITERATIVE; other < PU_ENGINE_AUTO; other++) {
             pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
@@ -17665,6 +18844,26 @@ PU__FN int pu__has_control(const pu__job *job)
                 pu__noise(job->Gamma) + job->M == M->noise;
     return knows && job->any_grad && job->out->Gamma && !job->network && !job->device && !job->o->delta &&
            !job->o->no_control_variate;
+}
+
+/* What a thread needs for mixed effects. */
+PU__FN void pu__crossed_worker(pu__worker *w, pu__arena *arena, const pu__job *job)
+{
+    pu_int n = job->served[PU_ITERATIVE] ? job->cross.n2 : 0;
+    pu__system system = {&w->eliminated, n, 0, 0, pu__eliminated_product, NULL};
+    memset(w, 0, sizeof *w);
+    w->post.system = system;
+    w->eliminated.x = &job->cross;
+    w->eliminated.from = pu__reals(arena, n, PU__ABEAM);
+    w->eliminated.to = pu__reals(arena, n, PU__ABEAM);
+    if (n > 0)
+        pu__run_layout(&w->run, arena, &w->post.system, job->B, &job->plan, job->cross.most, 1, 0);
+    if (job->want_variance || job->want_fit || job->want_draws) {
+        pu_int levels = job->cross.n1 + job->cross.n2;
+        w->delta = pu__doubles(arena, levels, job->cross.most);
+        w->whole = pu__doubles(arena, levels + job->cross.p, 1);
+        w->draws = pu__cols(arena, job->cross.n2, job->cross.most);
+    }
 }
 
 /* What a thread needs; the first of them has what all share. */
@@ -17766,7 +18965,7 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     job->gamma_diag = pu__reals(arena, D, 1);
     if (job->slots.groups)
         job->se = pu__reals(arena, job->slots.eta, 1);
-    job->test = pu__reals(arena, pu__most(pu__test_reals(&job->r), job->plan.M ? 4 * D : 0), 1);
+    job->test = pu__reals(arena, job->crossed ? 2 * D : pu__most(pu__test_reals(&job->r), job->plan.M ? 4 * D : 0), 1);
     job->columns = (pu__staged_column *)pu__take(arena, all, 1, sizeof(pu__staged_column));
     job->c = pu__doubles(arena, N, 1);
     job->logdet = pu__doubles(arena, N, 1);
@@ -17793,7 +18992,20 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     job->own_doubles = pu__doubles(arena, job->doubles, 1);
     for (int t = 0; t < job->threads; t++) {
         pu__worker measured; /* while there is no memory yet */
-        pu__worker_layout(job->workers ? job->workers + t : &measured, arena, job, t == 0);
+        pu__worker *worker = job->workers ? job->workers + t : &measured;
+        if (job->crossed)
+            pu__crossed_worker(worker, arena, job);
+        else
+            pu__worker_layout(worker, arena, job, t == 0);
+    }
+    if (job->crossed) {
+        pu__crossed *x = &job->cross;
+        pu_int probes = pu__most(job->K, 1);
+        pu__crossed_layout(x, arena, job->served[PU_SCHUR] > 0, pu__crossed_inverse(job), job->gaps);
+        x->traces = pu__doubles(arena, probes, x->cells->levels.groups);
+        x->base = pu__doubles(arena, x->cells->levels.groups, 1);
+        x->constants = job->served[PU_ITERATIVE] && job->K > 0 && !job->moments ? pu__min(x->cells->levels.groups - 1, x->most) : 0;
+        x->reports = (pu_report *)pu__take(arena, probes / x->most + 1, 1, sizeof(pu_report));
     }
     /* the checks come before any thread works: they borrow */
     job->work = job->workers ? job->workers->post.work_host : NULL;
@@ -17834,9 +19046,10 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         bad = "options.samples (at least 1, or 0 = 10; PU_ZERO only with PU_EXACT, PU_CHOOSE with the other kinds)";
     else if (o->samples >= INT32_MAX)
         return pu__refuse(report, PU_E_OVERFLOW, "options.samples (below 2^31 - 1)");
-    else if (direct && o->kind != PU_EXACT && (o->kind != PU_MONTE_CARLO || o->engine == PU_KALMAN))
-        /* the other kinds are about a solver's steps, Kalman has no probes */
-        bad = "options.engine (exact ones serve PU_EXACT and PU_MONTE_CARLO, PU_KALMAN serves PU_EXACT alone)";
+    else if (direct && o->kind != PU_EXACT &&
+             (o->kind != PU_MONTE_CARLO || o->engine == PU_KALMAN || o->engine == PU_SCHUR))
+        /* the other kinds are about a solver's steps, Kalman and Schur have no probes */
+        bad = "options.engine (exact ones serve PU_EXACT and PU_MONTE_CARLO, PU_KALMAN and PU_SCHUR serve PU_EXACT alone)";
     else if (o->threads < 0)
         bad = "options.threads (at least 1, or 0 = chosen)";
     else if (o->lanes < 0 || o->lanes > PU__LIMIT)
@@ -18020,6 +19233,17 @@ PU__FN void pu__job_parts(pu__job *job)
         job->kmax = pu__most(job->kmax, pu__min(wide, job->D + cols));
     }
     job->blocks = served[PU_ITERATIVE] ? pu__ceil_div(cols, job->block) : 1;
+    if (job->crossed) { /* one lane, in which the threads share blocks of probes, or tiles of S */
+        job->lanes = 1;
+        job->threads = pu__threads(o->threads, job->ns);
+        job->group = 1;
+        job->ragged = 0;
+        job->sharing = 0;
+        job->cross.most = PU__ABEAM;
+        job->cross.threads = job->threads;
+        job->kmax = job->block = PU__ABEAM;
+        return;
+    }
     pu__job_lanes(job, N * job->blocks, job->ns);
     job->group = pu__most(job->kmax, 1);
     /* tapes of the iterative engine are as wide; other backends may have data side by side in their own way */
@@ -18157,12 +19381,38 @@ PU__FN pu_status pu__job_sides(pu__job *job, pu_report *report)
     return pu__side(job->B, job->Phi, &pu__names_Phi, at[1], bytes + 1, job->side + 1, report);
 }
 
+/* Relative residuals of mixed effects: of probes, whose errors are far smaller than chance; of means. */
+#ifdef PU_FLOAT
+#define PU__PROBE_TOLERANCE 1e-4
+#define PU__MEAN_TOLERANCE  1e-6
+#else
+#define PU__PROBE_TOLERANCE 1e-6
+#define PU__MEAN_TOLERANCE  1e-9
+#endif
+
+/* Mixed effects by >>crossed: PCG to a tolerance, so that gradients of all kinds are those of converged solves. */
+PU__FN void pu__crossed_ask(pu__job *job, pu_solve_options *solve)
+{
+    job->cross.cells = (const pu__cells *)job->Phi->aux;
+    job->cross.n1 = job->cross.cells->n1;
+    job->cross.n2 = job->cross.cells->n2;
+    job->cross.p = pu__levels_of(job->Phi)->p;
+    if (!job->o->samples)
+        job->K = 16;
+    if (job->kind != PU_EXACT)
+        job->kind = PU_MONTE_CARLO;
+    solve->solver = PU_PCG;
+    if (!(solve->tolerance > 0) && !(solve->absolute2 > 0))
+        solve->tolerance = PU__PROBE_TOLERANCE;
+}
+
 /* What is asked for, before the data are read: model, backend, options. */
 PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *data, pu_report *report)
 {
     const pu_options *o = job->o;
     const pu_gradient_result *out = job->out;
     pu_int stride = o->solve.precond_stride;
+    pu_solve_options solve = o->solve;
     int exact = o->kind == PU_EXACT;
     if (pu__resolve_model(&job->r, model, report))
         return report->status;
@@ -18199,16 +19449,20 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
         return pu__refuse(report, PU_E_UNSUPPORTED, "model.eta_count (its gradient on a device: leave out options.backend)");
     job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->K = o->samples ? o->samples : 10;
+    job->crossed = pu__crossed_serves(job);
+    if (job->crossed)
+        pu__crossed_ask(job, &solve);
     if ((exact || job->Gamma->form == PU_FORM_CHAIN) && !job->want_draws)
         job->K = 0;
     job->cols = job->K + 1;
     job->m_stride = stride ? stride : job->D;
     if (stride == PU_ZERO)
         job->m_stride = 0;
-    if (pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, o->kind == PU_NETWORK, &job->plan, report) ||
+    if (pu__plan_make(&solve, job->crossed ? job->cross.n2 : job->D, job->kind == PU_MONTE_CARLO, job->kind == PU_NETWORK,
+                      &job->plan, report) ||
         pu__job_sides(job, report))
         return report->status;
-    job->network = o->kind == PU_NETWORK && job->any_grad; /* no tape when no gradient is wanted */
+    job->network = job->kind == PU_NETWORK && job->any_grad; /* no tape when no gradient is wanted */
     job->asked_steps = job->plan.I;
     job->slots.want_Gamma = out->Gamma && job->Gamma->params;
     job->slots.want_Phi = out->Phi && job->Phi->params;
@@ -19717,6 +20971,774 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>crossed   data of mixed effects by the sums of >>cells: Schur, which is exact, and the iterative engine on the eliminated system
+
+   Probes are signs: with M = diag(S) and v_j = +-1 at random, u = M^1/2 v, w = M^-1/2 v and x = S^-1 u have E(x w') = S^-1 and
+   E(w w') = M^-1, so that
+     tr of block g of S^-1    the sum of 1 / S_jj + (x_j - w_j) w_j over the block
+     tr of D1's block         sum_i d1_i + d1_i^2 c_i'S^-1 c_i, the last as sum_j c_ij^2 / S_jj + (c_i'x - c_i'w) (c_i'w)
+     log det M^-1 S           v'f(M^-1/2 S M^-1/2) v by Lanczos, f(t) = log t - t + 1: tr M^-1 S = n2
+   leave to chance only what S has beside its diagonal, and of the log det only its square.
+   S has an eigenvalue close to zero for each group: the same added to all its effects, taken from all of the first group. It would
+   make all three skewed. So v is made orthogonal to these constant vectors, and what they have is computed once.
+   Draws of the posterior need normals: delta ~ N(0, A) as everywhere, reduced to the eliminated system.
+   ------------------------------------------------------------------------------------------------ */
+
+/* Where group g begins in a vector over [z_1 | z_2]. */
+PU__FN pu_int pu__crossed_place(const pu__crossed *x, pu_int g)
+{
+    const pu__cells *c = x->cells;
+    return g == c->first ? 0 : c->n1 + c->at[g];
+}
+
+/* A vector over [z_1 | z_2 | b] in the order of z. */
+PU__FN void pu__crossed_order(const pu__crossed *x, const double *from, pu_real *to)
+{
+    const pu_levels *a = &x->cells->levels;
+    for (pu_int g = 0; g < a->groups; g++) {
+        const double *part = from + pu__crossed_place(x, g);
+        for (pu_int l = 0; l < a->group[g].levels; l++)
+            *to++ = (pu_real)part[l];
+    }
+    for (pu_int i = 0; i < x->p; i++)
+        *to++ = (pu_real)from[x->n1 + x->n2 + i];
+}
+
+/* Solves S x = u in place with the factor. */
+PU__FN void pu__crossed_direct(const pu__crossed *x, pu_real *u)
+{
+    pu__lower_solve(x->n2, x->S, 0, u);
+    pu__upper_solve(x->n2, x->S, x->n2 - 1, u);
+}
+
+/* ---- what a column tells ---- */
+
+/* u = M 1_g / |M^1/2 1_g|: the constant vector of group g. */
+PU__FN void pu__crossed_constant(const pu__crossed *x, pu_int g, pu_real *u)
+{
+    pu_int from = x->cells->at[g], to = from + x->cells->levels.group[g].levels;
+    double sum = 0;
+    pu__zeros(u, x->n2);
+    for (pu_int j = from; j < to; j++)
+        sum += (double)x->diag[j];
+    for (pu_int j = from; j < to; j++)
+        u[j] = (pu_real)((double)x->diag[j] / sqrt(sum));
+}
+
+/* Columns of signs v times the roots of M, samples `sample` on, into u; what v has of M^1/2 1_g is taken out. */
+PU__FN void pu__crossed_signs(const pu__job *job, pu__worker *w, pu_int n, pu_int sample, pu_int k)
+{
+    const pu__crossed *x = &job->cross;
+    const pu__cells *c = x->cells;
+    const pu_options *o = job->o;
+    for (pu_int j = 0; j < k; j++) {
+        pu_real *u = pu__col(w->run.u, j);
+        pu_normals(o->seed, pu__datum_id(job->data, n), (uint32_t)(sample + j), o->step, PU__STREAM_PRIOR, 0, x->n2, u);
+        for (pu_int number = 1; number <= c->levels.groups - 1; number++) {
+            pu_int g = number <= c->first ? number - 1 : number, from = c->at[g], to = from + c->levels.group[g].levels;
+            double sum = 0, square = 0;
+            for (pu_int i = from; i < to; i++) {
+                u[i] = u[i] < 0 ? -x->root[i] : x->root[i];
+                sum += (double)u[i];
+                square += (double)x->diag[i];
+            }
+            for (pu_int i = from; i < to && number <= x->constants; i++)
+                u[i] -= (pu_real)((double)x->diag[i] * sum / square);
+        }
+    }
+}
+
+/* sum_i d1_i^2 (c_i'w) (c_i'x - c_i'w) for the columns of the block at hand, w = u / M; put side by side first. */
+PU__FN void pu__crossed_first_traces(const pu__job *job, pu__worker *w, double *trace)
+{
+    const pu__crossed *x = &job->cross;
+    const pu__cells *c = x->cells;
+    const pu__run *g = &w->run;
+    const pu__eliminated *s = &w->eliminated;
+    pu_real sum[PU__ABEAM] = {0};
+    pu_int wide = PU__ABEAM;
+    for (pu_int j = 0; j < c->n2; j++)
+        for (pu_int l = 0; l < wide; l++) {
+            s->from[j * wide + l] = l < g->k ? pu__col(g->x, l)[j] : 0;
+            s->to[j * wide + l] = l < g->k ? pu__col(g->u, l)[j] / x->diag[j] : 0;
+        }
+    for (pu_int l = 0; l < wide; l++)
+        trace[l] = 0;
+    for (pu_int i = 0; i < c->n1; i++) {
+        pu_int at = c->start[i];
+        pu__cells_meet(c->start[i + 1] - at, c->col + at, x->value + at, x->d1[i], s->from, s->to, sum);
+        if (i % 64 < 63 && i + 1 < c->n1)
+            continue;
+        /* few terms in pu_real, these sums in double */
+        for (pu_int l = 0; l < wide; l++) {
+            trace[l] += (double)sum[l];
+            sum[l] = 0;
+        }
+    }
+}
+
+/* What column j of the block at hand adds to the traces, that of the first group being given, and to log det M^-1 S, each without
+   what M alone would make of it: w'(x - w), and v'f(M^-1/2 S M^-1/2) v with f(t) = log t - t + 1, v = M^-1/2 u. v'M^-1/2 S M^-1/2 v
+   is in the first step. */
+PU__FN double pu__crossed_tell(const pu__crossed *x, pu__run *g, pu_int j, double first, double *trace)
+{
+    const pu__cells *c = x->cells;
+    const pu_real *sol = pu__col(g->x, j), *u = pu__col(g->u, j);
+    const double *ritz = pu__ritz(g, j), *weight = ritz + g->rows;
+    pu_int steps = (pu_int)g->host_steps[j];
+    double sum = 0;
+    for (pu_int h = 0; h < c->levels.groups; h++) {
+        trace[h] += h == c->first ? first : 0;
+        for (pu_int l = c->at[h]; h != c->first && l < c->at[h] + c->levels.group[h].levels; l++) {
+            double scaled = (double)u[l] / (double)x->diag[l];
+            trace[h] += scaled * ((double)sol[l] - scaled);
+        }
+    }
+    if (steps == 0 || pu__diagonalise(g, j))
+        return steps ? (double)NAN : 0;
+    for (pu_int i = 0; i < steps; i++)
+        sum += weight[i] * log(ritz[i]);
+    return (double)g->host_rho[j] * (sum - 1 / (double)g->host_a[j] + 1);
+}
+
+/* The same of the constant vectors among k columns from number `first` of the mean's company on: into x->base and
+   base_logdet. */
+PU__FN void pu__crossed_constants(pu__job *job, pu_int first, pu_int k)
+{
+    pu__crossed *x = &job->cross;
+    pu__worker *w = job->workers;
+    double trace[PU__ABEAM];
+    pu__crossed_first_traces(job, w, trace);
+    for (pu_int j = 0; j < k; j++)
+        if (first + j > 0 && first + j <= x->constants)
+            x->base_logdet += pu__crossed_tell(x, &w->run, j, trace[j], x->base);
+}
+
+/* What column j of the block at hand of the mean and its company is: 0 the mean, -g - 1 the constant vector of group g, i + 1
+   regressor i; `number`: of all columns. */
+PU__FN pu_int pu__crossed_kind(const pu__crossed *x, pu_int number)
+{
+    if (number == 0 || number > x->constants)
+        return number > 0 ? number - x->constants : 0;
+    return number <= x->cells->first ? -number : -number - 1;
+}
+
+/* Solves S x = u for k columns, the first of which is number `first` of the mean's company, with a tighter tolerance than probes
+   have, since these errors are not averaged out. */
+PU__FN pu_status pu__crossed_solve(pu__job *job, pu_int n, pu_int first, pu_int k, pu_report *report)
+{
+    pu__run *g = &job->workers->run;
+    pu__staged_column *column = job->columns + n * job->cols;
+    pu_report one;
+    pu__report_clear(&one);
+    pu__run_set(g, PU_PCG, k);
+    if (!(job->o->solve.tolerance > 0))
+        g->s.tolerance2 = PU__MEAN_TOLERANCE * PU__MEAN_TOLERANCE;
+    pu_status status = pu__run_block(g, NULL, 0, n, 0, &one);
+    if (pu__is_worse(status, report->status)) {
+        report->status = status;
+        report->where = one.where;
+    }
+    if (first == 0 && !pu__fatal(status)) {
+        pu__quadrature_result seen = pu__quadrature(g, 0, 1);
+        pu__column_record(g, 0, &column->record);
+        column->low = seen.smallest;
+        column->high = seen.largest;
+        column->energy = column->record.steps ? (double)g->host_rho[column->record.steps * g->k] / seen.smallest : 0;
+    }
+    return status;
+}
+
+/* The mean without b, what the constant vectors tell for the probes, and W: right-hand sides Z'e, M 1_g / |M^1/2 1_g| and Z'X. */
+PU__FN pu_status pu__crossed_means(pu__job *job, pu_int n, int schur, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    pu__run *g = &job->workers->run;
+    pu_int cols = 1 + x->constants + x->p, k;
+    (void)pu__direct_record(job, n, n * job->cols);
+    for (pu_int first = 0; first < cols; first += k) {
+        k = schur || x->n2 == 0 ? 1 : pu__min(x->most, cols - first);
+        for (pu_int j = 0; j < k; j++) {
+            pu_int kind = pu__crossed_kind(x, first + j);
+            if (kind < 0)
+                pu__crossed_constant(x, -kind - 1, pu__col(g->u, j));
+            else
+                pu__crossed_reduce(x, kind ? x->zx + kind - 1 : x->zy, kind ? x->p : 1, x->row_sum,
+                                   schur ? x->column : pu__col(g->u, j));
+        }
+        if (schur)
+            pu__crossed_direct(x, x->column);
+        else if (x->n2 > 0 && pu__fatal(pu__crossed_solve(job, n, first, k, report)))
+            return report->status;
+        if (x->constants > 0 && first <= x->constants)
+            pu__crossed_constants(job, first, k);
+        for (pu_int j = 0; j < k; j++) {
+            pu_int kind = pu__crossed_kind(x, first + j);
+            if (kind >= 0)
+                pu__crossed_complete(x, kind ? x->zx + kind - 1 : x->zy, kind ? x->p : 1, schur ? x->column : pu__col(g->x, j),
+                                     kind ? x->W + kind - 1 : x->mean);
+        }
+    }
+    return report->status;
+}
+
+/* The likelihood's quadratic part at the mean: |e - Phi mu|^2 over the rows, the gradient of eta on the way. */
+PU__FN double pu__crossed_residuals(pu__job *job, pu_int n, pu_real *eta_grad, pu__staged_column *column)
+{
+    const pu__crossed *x = &job->cross;
+    const pu_levels *a = &x->cells->levels;
+    const pu_real *eta = pu__eta(job->model, pu__datum(job->data, n));
+    const double *b = x->mean + x->n1 + x->n2;
+    double square = 0, largest = 0, terms = 0;
+    pu_int row = 0;
+    pu_real y = 0;
+    for (pu_int at = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) {
+        double e = (double)y - (eta ? (double)eta[row] : 0), there = 0;
+        for (pu_int g = 0; g < a->groups; g++)
+            there += pu__slope(a->group + g, row) * x->mean[pu__crossed_place(x, g) + a->group[g].level[row]];
+        for (pu_int i = 0; i < x->p; i++)
+            there += (double)a->X[row * x->p + i] * b[i];
+        square += (e - there) * (e - there);
+        largest = pu__max(largest, fabs(e - there));
+        terms = pu__max(terms, fabs(e) + fabs(there));
+        if (eta_grad)
+            eta_grad[row] -= (pu_real)(x->beta * (e - there));
+    }
+    column->eta_size = x->beta * largest;
+    column->rounding.eta = (double)PU__EPS * x->beta * terms;
+    return square;
+}
+
+/* 1/2 (trace_g of the posterior's covariance) and what it makes of the noise, into Gamma's and psi's place of `lane`: weight
+   times, traces in units of 1/beta. */
+PU__FN void pu__crossed_terms(const pu__job *job, const double *trace, double weight, pu_real *lane)
+{
+    const pu__crossed *x = &job->cross;
+    const pu__slots *s = &job->slots;
+    double rest = (double)job->D; /* tr(A Sigma) */
+    for (pu_int g = 0; g < x->cells->levels.groups; g++) {
+        rest -= x->rho[g] * trace[g];
+        if (s->want_Gamma)
+            lane[g] += (pu_real)(weight * trace[g] / x->beta / 2);
+    }
+    lane[s->psi] += (pu_real)(weight * rest / x->beta / 2);
+}
+
+/* What the flat prior of b adds to the traces. */
+PU__FN void pu__crossed_flat_traces(const pu__crossed *x, double *trace)
+{
+    const pu_levels *a = &x->cells->levels;
+    for (pu_int g = 0; g < a->groups && x->p > 0; g++)
+        for (pu_int l = 0; l < a->group[g].levels; l++)
+            trace[g] += pu__crossed_flat(x, x->W + (pu__crossed_place(x, g) + l) * x->p);
+}
+
+/* Schur: traces of the blocks of the inverse. */
+PU__FN void pu__crossed_traces(const pu__crossed *x, double *trace)
+{
+    const pu_levels *a = &x->cells->levels;
+    for (pu_int g = 0; g < a->groups; g++) {
+        trace[g] = 0;
+        for (pu_int l = 0; l < a->group[g].levels; l++) {
+            pu_int j = x->cells->at[g] + l;
+            trace[g] += g == x->cells->first ? (double)x->spread[l] : (double)x->S[j * (x->n2 + 1)];
+        }
+    }
+}
+
+/* ---- probes ---- */
+
+/* Probe j of the block at hand: its traces and log det, on top of what is known of them all. */
+PU__FN void pu__crossed_probe(const pu__job *job, pu__worker *w, pu_int j, double first, double *trace, pu__staged_column *column)
+{
+    const pu__crossed *x = &job->cross;
+    pu__run *g = &w->run;
+    pu__quadrature_result seen = pu__quadrature(g, j, 1);
+    pu_int steps = (pu_int)g->host_steps[j];
+    memcpy(trace, x->base, (size_t)x->cells->levels.groups * sizeof *trace);
+    column->logdet = x->base_logdet + pu__crossed_tell(x, g, j, first, trace);
+    column->low = seen.smallest;
+    column->high = seen.largest;
+    /* what more steps would change: the error of u'x, times the largest eigenvalue */
+    column->energy = steps > 0 ? (double)g->host_rho[steps * g->k + j] / seen.smallest : 0;
+    column->gap = column->energy * seen.largest;
+    /* relative to u'x, as if that were tr(A Sigma) = D, which it stands for */
+    column->energy *= (double)job->D / pu__max(g->ux[j], DBL_MIN);
+    column->ux = column->xax = (double)job->D;
+}
+
+/* One block of probes, from number `first` on: solved, told. */
+PU__FN pu_status pu__crossed_block(pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    pu__run *g = &w->run;
+    pu_int G = x->cells->levels.groups, k = pu__min(x->most, job->K - first);
+    if (x->n2 == 0) { /* one group: nothing is left to chance */
+        for (pu_int j = first; j < first + k; j++) {
+            pu__staged_column *column = pu__direct_record(job, n, n * job->cols + 1 + j);
+            column->logdet = 0;
+            column->ux = column->xax = (double)job->D;
+            x->traces[j] = x->base[0];
+        }
+        return PU_OK;
+    }
+    pu__run_set(g, PU_PCG, k);
+    pu__crossed_signs(job, w, n, first, k);
+    pu_status status = pu__run_block(g, NULL, 0, n, 1 + first, report);
+    double trace[PU__ABEAM] = {0};
+    if (!pu__fatal(status) && job->any_grad)
+        pu__crossed_first_traces(job, w, trace);
+    for (pu_int j = 0; !pu__fatal(status) && j < k; j++) {
+        pu__staged_column *column = job->columns + n * job->cols + 1 + first + j;
+        memset(column, 0, sizeof *column);
+        pu__column_record(g, j, &column->record);
+        pu__crossed_probe(job, w, j, trace[j], x->traces + (first + j) * G, column);
+    }
+    return status;
+}
+
+/* All probes: blocks are shared out among threads, each writes to its own places. */
+PU__FN pu_status pu__crossed_probes(pu__job *job, pu_int n, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    const pu__cells *c = x->cells;
+    pu_int blocks = (job->K + x->most - 1) / x->most;
+    double logs = x->logdet;
+    for (pu_int j = 0; j < c->n2; j++)
+        logs += log((double)x->diag[j]);
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
+#endif
+    for (pu_int b = 0; b < blocks; b++) {
+        pu_report *one = x->reports + b;
+        pu__report_clear(one);
+        (void)pu__crossed_block(job, job->workers + PU__THREAD, n, b * x->most, one);
+    }
+    for (pu_int b = 0; b < blocks; b++)
+        if (pu__is_worse(x->reports[b].status, report->status)) {
+            report->status = x->reports[b].status;
+            report->where = x->reports[b].where;
+        }
+    for (pu_int k = 1; k <= job->K; k++)
+        job->columns[n * job->cols + k].logdet += logs;
+    return report->status;
+}
+
+/* ---- moments of the posterior ---- */
+
+/* Column `sample` of normals delta ~ N(0, R + Z'Z) over [z_1 | z_2]: R^1/2 eps1 + Z'eps2, the normals that delta of A has everywhere,
+   by their number in z and by row. */
+PU__FN void pu__crossed_delta(const pu__job *job, pu_int n, pu_int sample, double *delta)
+{
+    enum { CHUNK = 256 };
+    const pu__crossed *x = &job->cross;
+    const pu_levels *a = &x->cells->levels;
+    const pu_options *o = job->o;
+    uint32_t id = pu__datum_id(job->data, n);
+    pu_real eps[CHUNK], y = 0;
+    pu_int at = 0, row = 0, from = -CHUNK;
+    for (pu_int g = 0; g < a->groups; g++) {
+        double *to = delta + pu__crossed_place(x, g), root = sqrt(x->rho[g]);
+        for (pu_int l = 0; l < a->group[g].levels; l++, at++) {
+            if (l % CHUNK == 0)
+                pu_normals(o->seed, id, (uint32_t)sample, o->step, PU__STREAM_PRIOR, (uint64_t)at,
+                           pu__min(CHUNK, a->group[g].levels - l), eps);
+            to[l] = root * (double)eps[l % CHUNK];
+        }
+    }
+    for (at = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) {
+        if (row >= from + CHUNK) {
+            from = row - row % CHUNK;
+            pu_normals(o->seed, id, (uint32_t)sample, o->step, PU__STREAM_NOISE, (uint64_t)from, CHUNK, eps);
+        }
+        for (pu_int g = 0; g < a->groups; g++)
+            delta[pu__crossed_place(x, g) + a->group[g].level[row]] += pu__slope(a->group + g, row) * (double)eps[row - from];
+    }
+}
+
+/* One block of draws of z without what b adds, columns 1 + first on of x, in units of 1/beta^1/2. */
+PU__FN pu_status pu__crossed_draw(pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_report *report)
+{
+    const pu__crossed *x = &job->cross;
+    int schur = job->served[PU_SCHUR] > 0;
+    pu__run *g = &w->run;
+    pu_int levels = x->n1 + x->n2, k = pu__min(x->most, job->K - first);
+    pu_status status = PU_OK;
+    if (!schur && x->n2 > 0)
+        pu__run_set(g, PU_PCG, k);
+    for (pu_int j = 0; j < k; j++) {
+        pu_real *u = pu__col(w->draws, j);
+        pu__crossed_delta(job, n, first + j, w->delta + j * levels);
+        pu__crossed_reduce(x, w->delta + j * levels, 1, w->whole, u);
+        if (!schur && x->n2 > 0)
+            pu__copy(pu__col(g->u, j), u, x->n2);
+    }
+    if (!schur && x->n2 > 0)
+        status = pu__run_block(g, NULL, 0, n, 1 + first, report);
+    for (pu_int j = 0; j < k && !pu__fatal(status); j++) {
+        pu_real *u = pu__col(w->draws, j);
+        pu_int at = n * job->cols + 1 + first + j;
+        pu__staged_column *column = pu__direct_record(job, n, at);
+        if (!schur && x->n2 > 0) {
+            pu__copy(u, pu__col(g->x, j), x->n2);
+            pu__column_record(g, j, &column->record);
+        }
+        for (pu_int i = 0; schur && i < x->n2; i++)
+            w->whole[i] = pu__dot(x->n2, NULL, x->S + i * x->n2, u);
+        for (pu_int i = 0; schur && i < x->n2; i++)
+            u[i] = (pu_real)w->whole[i];
+        pu__crossed_complete(x, w->delta + j * levels, 1, u, w->whole);
+        pu__crossed_order(x, w->whole, job->stage.x + at * job->D);
+    }
+    return status;
+}
+
+/* All of them, shared out among threads. */
+PU__FN pu_status pu__crossed_draws(pu__job *job, pu_int n, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    pu_int blocks = (job->K + x->most - 1) / x->most;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
+#endif
+    for (pu_int b = 0; b < blocks; b++) {
+        pu_report *one = x->reports + b;
+        pu__report_clear(one);
+        (void)pu__crossed_draw(job, job->workers + PU__THREAD, n, b * x->most, one);
+    }
+    for (pu_int b = 0; b < blocks; b++)
+        if (pu__is_worse(x->reports[b].status, report->status)) {
+            report->status = x->reports[b].status;
+            report->where = x->reports[b].where;
+        }
+    return report->status;
+}
+
+/* Where a draw of group g begins in z. */
+PU__FN pu_int pu__crossed_first(const pu__crossed *x, pu_int g)
+{
+    pu_int first = 0;
+    for (pu_int h = 0; h < g; h++)
+        first += x->cells->levels.group[h].levels;
+    return first;
+}
+
+/* Variances over [z_1 | z_2] from draws, in units of 1/beta, into x->W's neighbour `to`: given all others an effect has variance
+   1/A_jj, and the mean -sum_i A_ji z_i / A_jj, whose mean square is estimated. */
+PU__FN void pu__crossed_sampled(const pu__job *job, pu_int n, double *to)
+{
+    const pu__crossed *x = &job->cross;
+    const pu__cells *c = x->cells;
+    double K = (double)job->K;
+    for (pu_int i = 0; i < c->n1; i++)
+        to[i] = (double)x->d1[i];
+    for (pu_int j = 0; j < c->n2; j++)
+        to[c->n1 + j] = 1 / (double)x->d2[j];
+    for (pu_int k = 1; k <= job->K; k++) {
+        const pu_real *z = job->stage.x + (n * job->cols + k) * job->D, *z_1 = z + pu__crossed_first(x, c->first);
+        double *sum = x->row_sum;
+        for (pu_int g = 0; g < c->levels.groups; g++)
+            if (g != c->first)
+                pu__copy(x->column + c->at[g], z + pu__crossed_first(x, g), c->levels.group[g].levels);
+        memset(sum, 0, (size_t)c->n2 * sizeof *sum);
+        for (pu_int i = 0; i < c->n1; i++) {
+            double meet = (double)x->d1[i] * pu__crossed_meet(x, i, x->column);
+            to[i] += meet * meet / K;
+            for (pu_int at = c->start[i]; at < c->start[i + 1]; at++)
+                sum[c->col[at]] += (double)x->value[at] * (double)z_1[i];
+        }
+        for (pu_int i = 0; c->levels.groups > 2 && i < c->n2; i++)
+            for (pu_int at = c->start2[i]; at < c->start2[i + 1]; at++) {
+                sum[i] += (double)x->value2[at] * (double)x->column[c->col2[at]];
+                sum[c->col2[at]] += (double)x->value2[at] * (double)x->column[i];
+            }
+        for (pu_int j = 0; j < c->n2; j++)
+            to[c->n1 + j] += sum[j] * sum[j] / ((double)x->d2[j] * (double)x->d2[j] * K);
+    }
+}
+
+/* Variances of all effects and coefficients, in the order of z. */
+PU__FN void pu__crossed_variances(pu__job *job, pu_int n)
+{
+    pu__crossed *x = &job->cross;
+    pu_int levels = x->n1 + x->n2, p = x->p;
+    double *to = job->workers->whole;
+    if (job->served[PU_SCHUR] > 0)
+        for (pu_int l = 0; l < levels; l++)
+            to[l] = l < x->n1 ? (double)x->spread[l] : (double)x->S[(l - x->n1) * (x->n2 + 1)];
+    else
+        pu__crossed_sampled(job, n, to);
+    for (pu_int l = 0; l < levels && p > 0; l++)
+        to[l] += pu__crossed_flat(x, x->W + l * p);
+    for (pu_int i = 0; i < p; i++) {
+        to[levels + i] = 0;
+        for (pu_int l = i; l < p; l++)
+            to[levels + i] += x->Hinv[l * p + i] * x->Hinv[l * p + i];
+    }
+    for (pu_int l = 0; l < levels + p; l++)
+        to[l] /= x->beta;
+    pu__crossed_order(x, to, job->variance + n * job->D);
+}
+
+/* Entry (level i of the first group, j) of the inverse: -d1_i sum_k c_ik (S^-1)_kj. */
+PU__FN double pu__crossed_between(const pu__crossed *x, pu_int i, pu_int j)
+{
+    return -(double)x->d1[i] * pu__crossed_meet(x, i, x->S + j * x->n2);
+}
+
+/* Variance of phi'z for row m, without b's part, in units of 1/beta: exact, or the mean square over the draws. */
+PU__FN double pu__crossed_row_variance(const pu__job *job, pu_int n, pu_int m)
+{
+    const pu__crossed *x = &job->cross;
+    const pu_levels *a = &x->cells->levels;
+    const pu_int *at = x->cells->at;
+    double sum = 0;
+    for (pu_int k = 1; k <= job->K && !job->served[PU_SCHUR]; k++) {
+        const pu_real *z = job->stage.x + (n * job->cols + k) * job->D;
+        double one = 0;
+        for (pu_int g = 0; g < a->groups; z += a->group[g++].levels)
+            one += pu__slope(a->group + g, m) * (double)z[a->group[g].level[m]];
+        sum += one * one / (double)job->K;
+    }
+    for (pu_int g = 0; g < a->groups && job->served[PU_SCHUR]; g++)
+        for (pu_int h = 0; h <= g; h++) {
+            pu_int i = at[g] + a->group[g].level[m], j = at[h] + a->group[h].level[m];
+            double slopes = (g == h ? 1 : 2) * pu__slope(a->group + g, m) * pu__slope(a->group + h, m), entry;
+            if (g == x->cells->first)
+                entry = g == h ? (double)x->spread[i] : pu__crossed_between(x, i, j);
+            else
+                entry = h == x->cells->first ? pu__crossed_between(x, j, i) : (double)x->S[i * x->n2 + j];
+            sum += slopes * entry;
+        }
+    return sum;
+}
+
+/* Variances of the fit in every row, observed or not. v: p numbers for each thread. */
+PU__FN void pu__crossed_fits(pu__job *job, pu_int n)
+{
+    const pu__crossed *x = &job->cross;
+    const pu_levels *a = &x->cells->levels;
+    pu_int p = x->p;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(static) num_threads(job->threads) if (job->threads > 1)
+#endif
+    for (pu_int m = 0; m < job->M; m++) {
+        double *v = job->workers[PU__THREAD].whole;
+        double variance = pu__crossed_row_variance(job, n, m);
+        for (pu_int i = 0; i < p; i++) {
+            v[i] = -(double)a->X[m * p + i];
+            for (pu_int g = 0; g < a->groups; g++)
+                v[i] += pu__slope(a->group + g, m) * x->W[(pu__crossed_place(x, g) + a->group[g].level[m]) * p + i];
+        }
+        job->fit[n * job->M + m] = (pu_real)((variance + (p > 0 ? pu__crossed_flat(x, v) : 0)) / x->beta);
+    }
+}
+
+/* Draws become those of z in its own units: b = H^-1/2 eps, and z_u - W b. */
+PU__FN void pu__crossed_samples(pu__job *job, pu_int n)
+{
+    const pu__crossed *x = &job->cross;
+    const pu_levels *a = &x->cells->levels;
+    pu_int p = x->p;
+    double scale = 1 / sqrt(x->beta), *b = job->workers->whole;
+    for (pu_int k = 1; k <= job->K; k++) {
+        pu_real *z = job->stage.x + (n * job->cols + k) * job->D, *eps = z + x->n1 + x->n2;
+        if (p > 0)
+            pu_normals(job->o->seed, pu__datum_id(job->data, n), (uint32_t)(k - 1), job->o->step, PU__STREAM_PRIOR,
+                       (uint64_t)(x->n1 + x->n2), p, eps);
+        for (pu_int i = 0; i < p; i++) {
+            b[i] = 0;
+            for (pu_int l = i; l < p; l++)
+                b[i] += x->Hinv[l * p + i] * (double)eps[l];
+        }
+        for (pu_int g = 0; g < a->groups; g++)
+            for (pu_int l = 0; l < a->group[g].levels; l++, z++) {
+                double one = (double)*z;
+                for (pu_int i = 0; i < p; i++)
+                    one -= x->W[(pu__crossed_place(x, g) + l) * p + i] * b[i];
+                *z = (pu_real)(scale * one);
+            }
+        for (pu_int i = 0; i < p; i++)
+            eps[i] = (pu_real)(scale * b[i]);
+    }
+}
+
+/* What pu_posterior and pu_predict want of datum n besides its mean. */
+PU__FN pu_status pu__crossed_moments(pu__job *job, pu_int n, pu_report *report)
+{
+    int sampled = job->K > 0 && (job->want_draws || (!job->served[PU_SCHUR] && (job->variance || job->fit)));
+    pu__crossed_order(&job->cross, job->cross.mean, job->stage.x + n * job->cols * job->D);
+    if (!sampled && job->cols > 1)
+        pu__zeros(job->stage.x + (n * job->cols + 1) * job->D, job->K * job->D);
+    if (sampled && pu__fatal(pu__crossed_draws(job, n, report)))
+        return report->status;
+    if (job->variance)
+        pu__crossed_variances(job, n);
+    if (job->fit)
+        pu__crossed_fits(job, n);
+    if (sampled)
+        pu__crossed_samples(job, n);
+    return report->status;
+}
+
+/* ---- a datum ---- */
+
+/* Preconditioner of every thread: diag(S). */
+PU__FN pu_status pu__crossed_precond(pu__job *job, pu_int n, pu_report *report)
+{
+    for (int t = 0; t < job->threads && job->cross.n2 > 0; t++)
+        if (pu__set_m(&job->workers[t].run, 0, NULL, job->cross.diag, n, report))
+            return report->status;
+    return PU_OK;
+}
+
+/* What the estimates take from M, the diagonal of S: its roots, the traces as if it were S. */
+PU__FN void pu__crossed_known(pu__crossed *x)
+{
+    const pu__cells *c = x->cells;
+    x->base_logdet = 0;
+    for (pu_int g = 0; g < c->levels.groups; g++) {
+        x->base[g] = 0;
+        for (pu_int j = c->at[g]; g != c->first && j < c->at[g] + c->levels.group[g].levels; j++)
+            x->base[g] += 1 / (double)x->diag[j];
+    }
+    for (pu_int i = 0; i < c->n1; i++) {
+        double d = (double)x->d1[i], sum = 0;
+        for (pu_int at = c->start[i]; at < c->start[i + 1]; at++)
+            sum += (double)(x->value[at] * x->value[at]) / (double)x->diag[c->col[at]];
+        x->base[c->first] += d + d * d * sum;
+    }
+    for (pu_int j = 0; j < c->n2; j++)
+        x->root[j] = pu__sqrt(x->diag[j]);
+}
+
+/* By how much rounding is enlarged: entries of S are differences, D2 - .., and so are its pivots. Without a factor: the diagonal,
+   and the smallest eigenvalue of M^-1 S that the mean's solve has seen. */
+PU__FN double pu__crossed_kappa(const pu__crossed *x, int schur, double low)
+{
+    double kappa = 1;
+    for (pu_int j = 0; j < x->n2; j++) {
+        double pivot = schur ? (double)x->S[j * (x->n2 + 1)] : sqrt((double)x->diag[j] * (low > 0 && low < 1 ? low : 1));
+        kappa = pu__max(kappa, (double)x->d2[j] / (pivot * pivot));
+    }
+    return kappa;
+}
+
+/* Gradients, log det and values of datum n once its mean is known. */
+PU__FN pu_status pu__crossed_finish(pu__job *job, pu_int n, int schur, double logdet, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    const pu_levels *a = &x->cells->levels;
+    const pu__slots *s = &job->slots;
+    pu__staged_column *column = job->columns + n * job->cols;
+    pu_int G = a->groups, levels = x->n1 + x->n2;
+    pu_real *lane = job->grads, *eta = job->etas > 1 ? job->eta_grad + n * job->M : lane + s->eta;
+    double residual = pu__crossed_residuals(job, n, job->out->eta ? eta : NULL, column), prior = 0;
+    double kappa = schur ? x->kappa : pu__crossed_kappa(x, 0, column->low);
+    for (pu_int g = 0; g < G; g++) {
+        const double *mean = x->mean + pu__crossed_place(x, g);
+        double square = 0;
+        for (pu_int l = 0; l < a->group[g].levels; l++)
+            square += mean[l] * mean[l];
+        prior += x->rho[g] * square;
+        if (s->want_Gamma)
+            lane[g] += (pu_real)(square / 2);
+    }
+    lane[s->psi] += (pu_real)((residual - (double)x->observed / x->beta) / 2);
+    for (pu_int l = 0, at = s->b; l < G; at += a->group[l++].levels)
+        for (pu_int i = 0; i < a->group[l].levels && job->out->nu; i++)
+            lane[at + i] -= (pu_real)x->mean[pu__crossed_place(x, l) + i];
+    column->value = (x->beta * (residual + prior) - (double)x->observed * log(x->beta)) / 2;
+    column->ux = 0;
+    for (pu_int l = 0; l < levels; l++)
+        column->ux += x->beta * x->mean[l] * x->zy[l];
+    column->xax = column->ux;
+    column->energy *= x->beta;
+    column->rounding.relative = PU__ROUNDINGS * (double)PU__EPS * kappa;
+    column->nll_rounding = (double)PU__EPS * (fabs(column->value) + fabs(logdet) + kappa);
+    /* log det A = log det (A / beta) + D log beta */
+    logdet += (double)job->D * log(x->beta);
+    if (schur) {
+        job->logdet[n] = logdet;
+        pu__crossed_traces(x, x->traces);
+    } else if (job->K > 0 && !job->moments && pu__fatal(pu__crossed_probes(job, n, report)))
+        return report->status;
+    for (pu_int k = 0; k < (schur ? 1 : job->K) && job->any_grad; k++) {
+        pu_int group = schur || !s->groups ? 0 : s->group + k * s->groups / s->probes * s->eta;
+        pu__crossed_flat_traces(x, x->traces + k * G);
+        pu__crossed_terms(job, x->traces + k * G, schur ? 1 : 1 / (double)job->K, lane + group);
+    }
+    for (pu_int k = 1; k < job->cols; k++) {
+        if (schur || job->moments)
+            (void)pu__direct_record(job, n, n * job->cols + k);
+        else
+            job->columns[n * job->cols + k].logdet += logdet;
+    }
+    return report->status;
+}
+
+/* Datum n from end to end. */
+PU__FN pu_status pu__crossed_datum(pu__job *job, pu_int n, pu_report *report)
+{
+    pu__crossed *x = &job->cross;
+    int schur = job->served[PU_SCHUR] > 0;
+    double logdet;
+    pu__crossed_load(x, job->data, job->model, n);
+    pu__crossed_scale(x, pu__blocks_of(job->Gamma)->precision, (double)job->model->psi[0]);
+    job->observed[n] = x->observed;
+    job->c[n] = (x->beta * x->ee - (double)x->observed * log(x->beta)) / 2;
+    job->served_by[n] = (unsigned char)(schur ? PU_SCHUR : PU_ITERATIVE);
+    logdet = schur ? x->logdet : 0;
+    if (schur) {
+        pu__crossed_transpose(x);
+        pu__crossed_form(x);
+        pu_int bad = pu__crossed_factor(x);
+        if (bad >= 0)
+            return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad);
+        x->kappa = pu__crossed_kappa(x, 1, 0);
+        logdet += 2 * pu__log_diagonal(x->n2, x->S, x->n2 + 1);
+    } else {
+        if (pu__crossed_precond(job, n, report))
+            return report->status;
+        pu__crossed_known(x);
+    }
+    if (pu__fatal(pu__crossed_means(job, n, schur, report)))
+        return report->status;
+    pu_int bad = pu__crossed_border(x, &logdet);
+    if (bad >= 0)
+        return pu__fail(report, PU_E_NOT_DEFINITE, "A (REML: the observed rows do not identify the coefficient of this index)", n,
+                        bad);
+    if (schur && (job->any_grad || job->variance || job->fit || job->want_draws)) {
+        pu__crossed_invert(x);
+        pu__crossed_spread(x);
+    }
+    if (pu__fatal(pu__crossed_finish(job, n, schur, logdet, report)))
+        return report->status;
+    return job->stage.x ? pu__crossed_moments(job, n, report) : report->status;
+}
+
+/* All data, one after the other; the threads share the work on each. */
+PU__FN pu_status pu__crossed_run(pu__job *job, pu_report *report)
+{
+    pu__zeros(job->grads, job->slots.params);
+    for (pu_int n = 0; n < job->N && !pu__fatal(report->status); n++) {
+        pu_report one;
+        pu__report_clear(&one);
+        pu_status status = pu__crossed_datum(job, n, &one);
+        if (!pu__is_worse(status, report->status))
+            continue;
+        report->status = status;
+        report->where = one.where;
+    }
+    for (int t = 0; t < job->threads; t++)
+        report->products += job->workers[t].run.products;
+    report->iterations = 0;
+    for (pu_int i = 0; i < job->N * job->cols && !pu__fatal(report->status); i++)
+        report->iterations = pu__most(report->iterations, job->columns[i].record.steps);
+    return report->status;
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>sums   from the sums of the lanes to the gradient, the values and their errors; a job from end to end
 
      c        = 1/2 nu'Gamma nu + 1/2 e'W e - 1/2 log det Gamma - 1/2 sum log psi
@@ -20205,6 +22227,8 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
         pu__share_out(job);
     if (job->etas > 1)
         pu__zeros(job->eta_grad, job->etas * job->M);
+    if (job->crossed)
+        return pu__crossed_run(job, report);
     if (pu__share_sparse(job, report))
         return report->status;
     if (job->device && pu__device_open(job, report)) {
@@ -20382,6 +22406,12 @@ typedef struct {
     pu_real any;  /* its address stands for arrays that are never written */
 } pu__own_job;
 
+/* Is there a number of steps? Mixed effects are solved to a tolerance. */
+PU__FN int pu__steps_count(const pu_lgm *model, const pu_options *o)
+{
+    return !pu__is_effects(model) || o->solve.iterations != 0;
+}
+
 /* The job of the pilot: few data, probes and steps, standard errors, nothing written. It needs no reverse
    pass (PU_OUTPUT), and without a tolerance takes all its steps. */
 PU__FN pu_status pu__pilot_make(pu__own_job *p, const pu_lgm *model, const pu_data *data, const pu_options *options,
@@ -20399,16 +22429,18 @@ PU__FN pu_status pu__pilot_make(pu__own_job *p, const pu_lgm *model, const pu_da
     o->groups = 0;
     o->delta = NULL;
     o->samples = PU__PILOT_PROBES;
-    /* whatever the limit: fewer would not show what a converged gradient is like */
-    o->solve.iterations = PU__PILOT_STEPS;
-    /* se_psi asks for standard errors of all, alpha and beta for the coefficients of the solver */
+    /* se_psi asks for standard errors of all */
     p->wanted.Gamma = out->Gamma;
     p->wanted.Phi = out->Phi;
     p->wanted.psi = out->psi;
     p->wanted.se_psi = &p->any;
-    p->wanted.alpha = &p->any;
-    p->wanted.beta = &p->any;
     p->job.dry = 1;
+    if (pu__steps_count(model, options)) {
+        /* whatever the limit: fewer would not show what a converged gradient is like; alpha and beta: the solver's coefficients */
+        o->solve.iterations = PU__PILOT_STEPS;
+        p->wanted.alpha = &p->any;
+        p->wanted.beta = &p->any;
+    }
     return pu__job_make(&p->job, model, &p->data, o, &p->wanted, 1, report);
 }
 
@@ -20637,7 +22669,8 @@ PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *da
         status = pu__job_call(call, &pilot.job);
     if (pu__fatal(status))
         return status;
-    pu__pilot_errors(&pilot.job, eps);
+    if (pilot.job.stage.alpha)
+        pu__pilot_errors(&pilot.job, eps);
     /* the pilot averaged over its data and probes: the error of one probe per datum, for all data */
     one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * (double)pilot.data.n / (double)data->n);
     pu__choose(eps, options, one, tuned, report);
@@ -20899,6 +22932,8 @@ PU__FN pu_status pu__simulate_solve(pu__simulation *w, pu_int first, pu_int k, p
     pu_solve_arrays arrays = PU__ZERO;
     pu_report part;
     pu_status status;
+    if (Gamma->form == PU_FORM_BLOCKS) /* what is flat is left at zero */
+        return pu__blocks_solve(Gamma, k, w->delta, z, w->work);
     if (Gamma->solve)
         return Gamma->solve(Gamma, k, w->delta, z, w->work) ? pu__operator_failed(report, "Gamma.solve", first) : PU_OK;
     arrays.k = k;
@@ -20971,7 +23006,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
         return pu__refuse(report, PU_E_NULL, "z and y (at least one is needed)");
     if (!Gamma->sample)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
-    if (pu__diffuse(Gamma))
+    if (pu__diffuse(Gamma) && Gamma->form != PU_FORM_BLOCKS)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma (a diffuse start or an intrinsic field has no draws)");
     if (pu__check_numbers(&w.r.model, NULL, n, report))
         return report->status;
@@ -21084,7 +23119,7 @@ PU__FN pu_status pu__moments_mean(const pu__moments *w, pu_int n, pu_report *rep
     pu_int M = job->M;
     pu_block x = pu__rows(job->stage.x + n * job->cols * job->D, job->D);
     pu_block y = pu__rows(job->own_reals + n * M, M);
-    const pu_op *map = job->workers->post.map;
+    const pu_op *map = job->map ? job->map : job->Phi;
     if (map->apply(map, 1, x, y, 0, job->workers->post.work))
         return pu__operator_failed(report, "Phi.apply", n);
     if (job->model->eta && !job->map)
@@ -21122,6 +23157,7 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     job->want_variance = w->latent && w->variance;
     job->want_fit = !w->latent && w->variance;
     job->dry = 1; /* x is staged, and read from there */
+    job->moments = 1;
     if (pu__job_make(job, model, data, o, &w->wanted, 0, report))
         return report->status;
     /* room for the mean of y */
@@ -21138,7 +23174,7 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     /* what the engines have not delivered on the way */
     for (pu_int n = 0; n < job->N; n++) {
         pu_status status = PU_OK;
-        if (w->variance && job->served_by[n] == PU_ITERATIVE)
+        if (w->variance && job->served_by[n] == PU_ITERATIVE && !job->crossed)
             status = pu__moments_sampled(job, n, report);
         if (status == PU_E_OPERATOR)
             return pu__operator_failed(report, job->workers->post.failed, n);
@@ -21309,6 +23345,9 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
     /* One psi for all rows: its gradient may be summed on the way. */
     if (model->tied_psi)
         used.tied_psi = 1;
+    /* mixed effects are solved to a tolerance: there is no I to choose */
+    if (model->lgm.Phi && model->lgm.Gamma && pu__is_effects(&model->lgm) && used.solve.iterations == PU_CHOOSE)
+        used.solve.iterations = 0;
     return used;
 }
 
@@ -24273,6 +26312,7 @@ typedef struct {
     pu_int entries;
     pu_real *theta, *pulled;
     pu_int *from, *first, *ties;
+    double *h;
     /* pu_model_regressors: rows; columns of X; data that have an X, 0: all share one; regressors inside. */
     pu_int M, p, n, before;
     const pu_real *X;
@@ -24304,6 +26344,7 @@ PU__FN void pu__around_layout(void *self, pu__arena *arena)
     s->from = pu__indices(arena, s->entries);
     s->first = pu__indices(arena, s->entries);
     s->ties = pu__indices(arena, s->entries);
+    s->h = pu__doubles(arena, s->entries, 1);
     s->eta = pu__reals(arena, pu__most(d->made.lgm.eta_count, 1), s->M);
     s->eta_sum = pu__reals(arena, s->M, 1);
     s->normal = pu__doubles(arena, s->p + 1, s->p ? s->p + 3 : 0);
@@ -24401,6 +26442,17 @@ PU__FN pu_status pu__fix_start(PU__START_ARGS)
     return status;
 }
 
+/* model.curvature: entries that are tied add up. */
+PU__FN void pu__fix_curvature(const pu_model *model, const pu_data *data, double *h)
+{
+    const pu__around *s = pu__around_of(model);
+    s->inner->curvature(s->inner, data, s->h);
+    memset(h, 0, (size_t)model->params * sizeof *h);
+    for (pu_int i = 0; i < s->entries; i++)
+        if (s->from[i] >= 0)
+            h[s->from[i]] += s->h[i];
+}
+
 /* model.describe: as the first inner entry. */
 PU__FN void pu__fix_describe(const pu_model *model, pu_int i, pu_param *param)
 {
@@ -24469,6 +26521,7 @@ PU_DEF pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *fr
     made->set = pu__fix_set;
     made->grad = inner->grad ? pu__fix_grad : NULL;
     made->start = inner->start ? pu__fix_start : NULL;
+    made->curvature = inner->curvature ? pu__fix_curvature : NULL;
     made->describe = pu__fix_describe;
     pu__around_end(&d, model, "fixed or tied ", hash);
     return PU_OK;
@@ -24670,6 +26723,397 @@ PU_DEF pu_status pu_model_regressors(pu_model *model, pu_model *inner, pu_int p,
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>effects   y = X b + sum_g Z_g u_g + e: mixed effects with crossed or nested groups
+
+   z = (u_1 .. u_G), and b behind it with REML; Gamma is 1/sigma_g^2 in the block of u_g and 0 in that of b. With ML
+   eta = X b, and b is a part of theta.
+   ------------------------------------------------------------------------------------------------ */
+
+/* Data of the model. */
+typedef struct {
+    pu_levels levels;
+    pu_blocks blocks;
+    pu__cells cells;
+    pu_group *group;    /* G: as given */
+    pu_int *size;       /* G */
+    pu_real *precision; /* G: 1 / sigma_g^2 */
+    pu_real *psi, *eta; /* M; eta: ML */
+    pu_int M, p, b;     /* rows; columns of X; of them those in theta: all with ML, none with REML */
+    const pu_real *X;
+    double *sums;       /* levels, twice: sums of a start */
+    double *normal;     /* p x (p + 2): [X'X | X'y | diag X'X] */
+    char name[64];
+} pu__effects;
+
+/* One of these while it is being made. */
+typedef struct {
+    pu_model made;
+    pu__effects effects;
+    pu__call call;
+} pu__effects_draft;
+
+/* The data of a model of effects. */
+PU__FN pu__effects *pu__effects_of(const pu_model *model) { return (pu__effects *)model->data; }
+
+/* Its arrays. */
+PU__FN void pu__effects_layout(void *self, pu__arena *arena)
+{
+    pu__effects_draft *d = (pu__effects_draft *)self;
+    pu__effects *s = &d->effects;
+    pu_int G = s->levels.groups;
+    d->made.data = pu__take(arena, 1, 1, sizeof *s);
+    s->group = (pu_group *)pu__take(arena, G, 1, sizeof(pu_group));
+    s->size = pu__indices(arena, G);
+    s->precision = pu__reals(arena, G, 1);
+    s->psi = pu__reals(arena, s->M, 1);
+    s->eta = pu__reals(arena, s->M, s->b > 0);
+    s->sums = pu__doubles(arena, pu__levels_count(&s->levels), 2);
+    s->normal = pu__doubles(arena, s->p, s->p + 2);
+    pu__cells_layout(&s->cells, arena);
+}
+
+/* model.set: theta -> precisions, psi and eta = X b. All logarithms are tried before anything is written. */
+PU__FN pu_status pu__effects_set(PU__SET_ARGS)
+{
+    pu__effects *s = pu__effects_of(model);
+    pu_int G = s->levels.groups;
+    pu_real x = 0;
+    for (pu_int i = s->b; i < model->params; i++)
+        if (!pu__exp(theta[i], &x))
+            return pu__refuse_entry(index, i);
+    for (pu_int g = 0; g < G; g++) {
+        pu__exp(theta[s->b + g], &x);
+        s->precision[g] = 1 / x;
+    }
+    pu__exp(theta[s->b + G], &x);
+    pu__fill(s->psi, 1 / x, s->M);
+    for (pu_int m = 0; s->b > 0 && m < s->M; m++)
+        s->eta[m] = (pu_real)pu__dot(s->p, NULL, s->X + m * s->p, theta);
+    return PU_OK;
+}
+
+/* model.grad: b by X'; d/d log sigma^2 = -1/sigma^2 d/d precision. */
+PU__FN pu_status pu__effects_grad(PU__MODEL_GRAD_ARGS)
+{
+    const pu__effects *s = pu__effects_of(model);
+    pu_int G = s->levels.groups;
+    double sum = 0;
+    for (pu_int i = 0; i < s->b; i++) {
+        double dot = 0;
+        for (pu_int m = 0; m < s->M; m++)
+            dot += (double)s->X[m * s->p + i] * (double)g->eta[m];
+        grad[i] = (pu_real)dot;
+    }
+    for (pu_int i = 0; i < G; i++)
+        grad[s->b + i] = -s->precision[i] * g->Gamma[i];
+    for (pu_int m = 0; m < s->M; m++)
+        sum += (double)g->psi[m];
+    grad[s->b + G] = (pu_real)(-(double)s->psi[0] * sum);
+    return PU_OK;
+}
+
+/* model.curvature, by Fisher's information. A level of group g with n_l = sum of slope^2 knows its effect's variance by a share
+   s_l = n_l sigma_g^2 / (n_l sigma_g^2 + sigma^2) of what its effect itself would tell: 1/2 s_l^2. The noise has M less what
+   the effects take, 1/2 each. The variance of a coefficient alone is the noise's, sigma^2 / x'x, and what each group by itself adds to
+   that: 1 / x'V_g^-1 x has both, V_g = sigma^2 I + sigma_g^2 Z_g Z_g'. As if all rows were observed. */
+PU__FN void pu__effects_curvature(const pu_model *model, const pu_data *data, double *h)
+{
+    const pu__effects *s = pu__effects_of(model);
+    const pu__cells *c = &s->cells;
+    pu_int G = s->levels.groups;
+    double N = (double)data->n, noise = 1 / (double)s->psi[0], rest = (double)s->M;
+    for (pu_int g = 0; g < G; g++) {
+        const double *square = c->square + (g == c->first ? 0 : c->n1) + c->at[g];
+        double sum = 0;
+        for (pu_int l = 0; l < s->size[g]; l++) {
+            double share = square[l] / (square[l] + noise * (double)s->precision[g]);
+            sum += share * share;
+            rest -= share;
+        }
+        h[s->b + g] = N * pu__max(sum, 1e-6) / 2;
+    }
+    h[s->b + G] = N * pu__max(rest, 1) / 2;
+    for (pu_int i = 0; i < s->b; i++) {
+        double square = 0, variance;
+        for (pu_int m = 0; m < s->M; m++)
+            square += (double)s->X[m * s->p + i] * (double)s->X[m * s->p + i];
+        variance = noise / square;
+        for (pu_int g = 0; g < G; g++) {
+            const double *level = c->square + (g == c->first ? 0 : c->n1) + c->at[g];
+            double left = square;
+            memset(s->sums, 0, (size_t)s->size[g] * sizeof *s->sums);
+            for (pu_int m = 0; m < s->M; m++)
+                s->sums[s->group[g].level[m]] += pu__slope(s->group + g, m) * (double)s->X[m * s->p + i];
+            for (pu_int l = 0; l < s->size[g]; l++)
+                left -= s->sums[l] * s->sums[l] / (noise * (double)s->precision[g] + level[l]);
+            variance += noise / pu__max(left, 1e-12 * square) - noise / square;
+        }
+        h[i] = N / variance;
+    }
+}
+
+/* normal = [X'X | X'y | diag X'X] of the observed entries of all data. */
+PU__FN void pu__effects_normal(const pu__effects *s, const pu_data *data)
+{
+    pu_int p = s->p, wide = p + 2, row = 0;
+    pu_real y = 0;
+    memset(s->normal, 0, (size_t)(p * wide) * sizeof *s->normal);
+    for (pu_int n = 0; n < data->n && p > 0; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            const pu_real *x = s->X + row * p;
+            for (pu_int i = 0; i < p; i++) {
+                double *to = s->normal + i * wide, one = (double)x[i];
+                for (pu_int k = 0; k < p; k++)
+                    to[k] += one * (double)x[k];
+                to[p] += one * (double)y;
+                to[p + 1] += one * one;
+            }
+        }
+}
+
+/* What is left of y in a row by the coefficients that pu__eliminate has found. */
+PU__FN double pu__effects_rest(const pu__effects *s, pu_int row, double y)
+{
+    for (pu_int i = 0; i < s->p; i++)
+        y -= (double)s->X[row * s->p + i] * s->normal[i * (s->p + 2) + s->p];
+    return y;
+}
+
+/* The share of group g in the mean square T of what least squares leave, r, from the sums r_l = sum slope r over the rows of
+   each level, n_l = sum slope^2: the mean of sum_l r_l^2 / n_l is sum_l n_l sigma_g^2, and T without the group's share for
+   each level, as if what the other groups do were noise. *square: the mean of slope^2. */
+PU__FN double pu__effects_share(const pu__effects *s, const pu_data *data, pu_int g, double T, double *square)
+{
+    const pu_group *group = s->group + g;
+    pu_int levels = group->levels, row = 0;
+    double between = 0, weight = 0, seen = 0, rows = 0, share;
+    pu_real y = 0;
+    for (pu_int n = 0; n < data->n; n++) {
+        memset(s->sums, 0, (size_t)(2 * levels) * sizeof *s->sums);
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            double slope = group->slope ? (double)group->slope[row] : 1, *to = s->sums + 2 * (pu_int)group->level[row];
+            to[0] += slope * pu__effects_rest(s, row, (double)y);
+            to[1] += slope * slope;
+            rows += 1;
+        }
+        for (pu_int l = 0; l < levels; l++) {
+            const double *at = s->sums + 2 * l;
+            if (!(at[1] > 0))
+                continue;
+            between += at[0] * at[0] / at[1];
+            weight += at[1];
+            seen += 1;
+        }
+    }
+    *square = pu__positive_or(weight / rows, 1);
+    share = (between / T - seen) / (rows - seen);
+    return pu__clamp(pu__finite_double(share) ? share : 0.1, 0.01, 1);
+}
+
+/* model.start: b by least squares, variances from the moments of what that leaves. Each share of the variance is at least
+   a hundredth, the noise's at least a twentieth. */
+PU__FN pu_status pu__effects_start(PU__START_ARGS)
+{
+    const pu__effects *s = pu__effects_of(model);
+    pu_int G = s->levels.groups, row = 0;
+    double T = 0, count = 0, shared = 0;
+    pu_real y = 0;
+    pu__effects_normal(s, data);
+    pu__eliminate(s->p, s->normal);
+    for (pu_int i = 0; i < s->b; i++)
+        theta[i] = (pu_real)s->normal[i * (s->p + 2) + s->p];
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            double rest = pu__effects_rest(s, row, (double)y);
+            T += rest * rest;
+            count += 1;
+        }
+    T = pu__positive_or(count > 0 ? T / count : 1, 1);
+    for (pu_int g = 0; g < G; g++) {
+        double square = 1, share = pu__effects_share(s, data, g, T, &square);
+        theta[s->b + g] = (pu_real)log(T * share / square);
+        shared += share;
+    }
+    for (pu_int g = 0; g < G && shared > 0.95; g++)
+        theta[s->b + g] += (pu_real)log(0.95 / shared);
+    theta[s->b + G] = (pu_real)log(T * (shared > 0.95 ? 0.05 : 1 - shared));
+    return PU_OK;
+}
+
+/* model.describe: b[i], var.NAME or var.g, var.residual. */
+PU__FN void pu__effects_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu__effects *s = pu__effects_of(model);
+    pu_int g = i - s->b;
+    char name[sizeof param->name];
+    pu__text text = {name, 0, sizeof name};
+    if (g < 0) {
+        pu__describe(param, "b", i, -1, PU_SCALE_FREE);
+        param->linear = 1;
+        return;
+    }
+    pu__put(&text, "var.");
+    if (g == s->levels.groups)
+        pu__put(&text, "residual");
+    else if (s->group[g].name)
+        pu__put(&text, s->group[g].name);
+    else
+        pu__put_number(&text, "", g);
+    pu__describe(param, name, -1, -1, PU_SCALE_LOG);
+}
+
+/* Sizes and pointers of what the caller gives. */
+PU__FN pu_status pu__effects_given(const pu__effects *s, const pu_group *list, pu_method method, pu_report *report)
+{
+    pu_int G = s->levels.groups, all = 0;
+    const pu__fault faults[] = {{s->M < 1, PU_E_ARGUMENT, "M (at least one row)"},
+                                {G < 1, PU_E_ARGUMENT, "groups (at least one)"},
+                                {!list, PU_E_NULL, "group_list"},
+                                {s->p < 0, PU_E_ARGUMENT, "p (0 or more columns of X)"},
+                                {s->p > 0 && !s->X, PU_E_NULL, "X"},
+                                {method != PU_ML && method != PU_REML, PU_E_ARGUMENT, "method (PU_ML or PU_REML)"},
+                                {s->M > PTRDIFF_MAX / 1024 / (pu__most(s->p, 0) + 1) || s->p > 1 << 20, PU_E_OVERFLOW, "M"},
+                                {G > 1 << 20, PU_E_OVERFLOW, "groups"},
+                                {0, PU_OK, ""}};
+    if (pu__refuse_first(faults, report))
+        return report->status;
+    for (pu_int g = 0; g < G; g++) {
+        const pu_group *group = list + g;
+        if (!group->level)
+            return pu__fail(report, PU_E_NULL, "group_list[index].level", -1, g);
+        if (group->levels < 1 || group->levels > INT32_MAX)
+            return pu__fail(report, PU_E_ARGUMENT, "group_list[index].levels (1 to 2^31 - 1)", -1, g);
+        all += group->levels;
+        if (all > INT32_MAX)
+            return pu__fail(report, PU_E_OVERFLOW, "group_list[index].levels (2^31 - 1 in all)", -1, g);
+    }
+    return PU_OK;
+}
+
+/* Numbers of what the caller gives: levels that exist, finite slopes and regressors, columns of X that do not depend on each
+   other. Index of a level or slope: g M + row. */
+PU__FN pu_status pu__effects_numbers(const pu__effects *s, pu_report *report)
+{
+    pu_int M = s->M, p = s->p, wide = p + 2;
+    for (pu_int g = 0; g < s->levels.groups; g++) {
+        const pu_group *group = s->group + g;
+        for (pu_int m = 0; m < M; m++) {
+            if (group->level[m] < 0 || group->level[m] >= group->levels) {
+                (void)pu__fail(report, PU_E_ARGUMENT, "group_list.level (index: group M + row; 0 to levels - 1)", -1, g * M + m);
+                report->where.most = group->levels - 1;
+                return report->status;
+            }
+            if (group->slope && !pu__finite(group->slope[m]))
+                return pu__fail(report, PU_E_NONFINITE, "group_list.slope (index: group M + row)", -1, g * M + m);
+        }
+    }
+    if (p < 1)
+        return PU_OK;
+    if (pu__check_array(M * p, s->X, 0, "X", -1, report))
+        return report->status;
+    memset(s->normal, 0, (size_t)(p * wide) * sizeof *s->normal);
+    for (pu_int m = 0; m < M; m++)
+        for (pu_int i = 0; i < p; i++)
+            for (pu_int k = 0; k < p; k++)
+                s->normal[i * wide + k] += (double)s->X[m * p + i] * (double)s->X[m * p + k];
+    for (pu_int i = 0; i < p; i++)
+        s->normal[i * wide + p + 1] = s->normal[i * wide + i];
+    pu__eliminate(p, s->normal);
+    for (pu_int i = 0; i < p; i++)
+        if (!(s->normal[i * wide + i] > 1e-10 * s->normal[i * wide + p + 1]))
+            return pu__fail(report, PU_E_ARGUMENT, "X (a column that depends on those before it)", -1, i);
+    return PU_OK;
+}
+
+/* Checkpoints tell models apart by their names: a hash of levels, slopes, regressors and method. */
+PU__FN const char *pu__effects_name(pu__effects *s)
+{
+    uint64_t hash = pu__fnv(PU__FNV, s->X, (size_t)(s->M * s->p) * sizeof *s->X);
+    for (pu_int g = 0; g < s->levels.groups; g++) {
+        const pu_group *group = s->group + g;
+        hash = pu__fnv(hash, group->level, (size_t)s->M * sizeof *group->level);
+        if (group->slope)
+            hash = pu__fnv(hash, group->slope, (size_t)s->M * sizeof *group->slope);
+    }
+    pu__text text = {s->name, 0, sizeof s->name};
+    pu__put_number(&text, s->b == s->p ? "mixed effects " : "mixed effects by REML ", (pu_int)(hash & 0x7fffffff));
+    return s->name;
+}
+
+/* Once there is memory: the groups are copied, what was given is looked at, *model gets its functions. */
+PU__FN pu_status pu__effects_open(pu_model *model, const pu__effects *made, const pu_group *list, pu_report *report)
+{
+    pu__effects *s = pu__effects_of(model);
+    pu_int G = made->levels.groups;
+    *s = *made;
+    for (pu_int g = 0; g < G; g++) {
+        s->group[g] = list[g];
+        s->size[g] = list[g].levels;
+    }
+    s->levels.group = s->group;
+    s->blocks.size = s->size;
+    s->blocks.precision = s->precision;
+    s->cells.levels = s->levels;
+    if (pu__effects_numbers(s, report))
+        return report->status;
+    pu__cells_fill(&s->cells);
+    model->name = pu__effects_name(s);
+    model->params = s->b + G + 1;
+    model->uses = PU_USES_GAMMA | PU_USES_PSI | (s->b > 0 ? (unsigned)PU_USES_ETA : 0u);
+    model->tied_psi = 1;
+    model->Gamma = pu_op_blocks(&s->blocks);
+    model->Phi = pu_op_levels(&s->levels);
+    model->Phi.aux = &s->cells;
+    model->lgm.psi = s->psi;
+    model->lgm.eta = s->b > 0 ? s->eta : NULL;
+    model->set = pu__effects_set;
+    model->grad = pu__effects_grad;
+    model->start = pu__effects_start;
+    model->curvature = pu__effects_curvature;
+    model->describe = pu__effects_describe;
+    pu__model_link(model);
+    return PU_OK;
+}
+
+/* Mixed effects. lint: the arguments are what the model is made of */
+PU_DEF pu_status pu_model_effects(pu_model *model, pu_int M, pu_int groups, const pu_group *group_list, pu_int p,
+                                  const pu_real *X, pu_method method, pu_report *report)
+{
+    pu__effects_draft d;
+    pu__effects *s = &d.effects;
+    memset(&d, 0, sizeof d);
+    if (model)
+        d.made.memory = model->memory;
+    report = pu__begin(&d.call, &d.made.memory, report);
+    if (!model)
+        return pu__refuse(report, PU_E_NULL, "model");
+    s->M = M;
+    s->p = p;
+    s->b = method == PU_REML ? 0 : p;
+    s->X = X;
+    s->levels.rows = M;
+    s->levels.groups = groups;
+    s->levels.group = group_list;
+    s->levels.p = method == PU_REML ? p : 0;
+    s->levels.X = X;
+    s->blocks.count = groups;
+    s->blocks.flat = s->levels.p;
+    if (pu__effects_given(s, group_list, method, report))
+        return report->status;
+    s->cells.levels = s->levels;
+    pu__cells_sizes(&s->cells);
+    pu_status status = pu__model_memory(&d.made, &d.call, pu__effects_layout, &d, model);
+    if (status)
+        return status;
+    pu_model *made = &d.made;
+    *model = *made;
+    status = pu__effects_open(model, s, group_list, report);
+    if (status)
+        pu_model_free(model);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>optimise   one step of a fit: its gradient, then Adam, SGD or L-BFGS
    ------------------------------------------------------------------------------------------------ */
 
@@ -24768,6 +27212,8 @@ typedef struct {
     pu_real *S, *Y;
     /* 2 pairs: 1 / s'y, then the coefficients of the recursion. */
     double *rho;
+    /* n: second derivatives of the objective as the model guesses them, NULL: it does not. */
+    double *h;
     /* Entries of theta that are linear, how many, and linear x (linear + 2): see pu__fit_linear. */
     pu_int linear, *linear_at;
     double *curvature;
@@ -25203,6 +27649,7 @@ PU__FN double pu__lbfgs_limit(const pu__fit *fit, double t)
 
 /* d = -H g (in fit->m) by the two-loop recursion over the pairs (s, y), newest first and back:
      a_j = s_j'd / s_j'y_j,   d -= a_j y_j;     d *= s'y / y'y of the newest;     d += (a_j - y_j'd / s_j'y_j) s_j
+   A model that knows the second derivatives divides by them in the middle.
    Returns the slope g'd. When d does not descend the pairs are forgotten, and d = -g. */
 PU__FN double pu__lbfgs_direction(pu__fit *fit)
 {
@@ -25220,9 +27667,11 @@ PU__FN double pu__lbfgs_direction(pu__fit *fit)
     }
     if (age > 0) {
         double scale = rho[newest] * pu__dot(n, NULL, Y + newest * n, Y + newest * n);
-        for (pu_int i = 0; i < n; i++)
+        for (pu_int i = 0; i < n && !fit->h; i++)
             d[i] = (pu_real)((double)d[i] / scale);
     }
+    for (pu_int i = 0; fit->h && i < n; i++)
+        d[i] = (pu_real)((double)d[i] / fit->h[i]);
     while (--age >= 0) {
         j = (newest - age + pairs) % pairs;
         pu__axpy(n, (pu_real)(a[j] - rho[j] * pu__dot(n, NULL, Y + j * n, d)), S + j * n, d);
@@ -25256,6 +27705,31 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
     /* Lower by the rule of the search, up to rounding. */
     if (fit->comparable && fit->exact)
         pu__fit_keep_best(fit, fit->objective, fit->step + 1);
+}
+
+/* The second derivatives of the mean objective as the model guesses them at theta, to which it is set. One that makes no sense
+   spoils them all. */
+PU__FN void pu__fit_curvature(pu__fit *fit)
+{
+    int good = 1;
+    if (!fit->h)
+        return;
+    fit->model->curvature(fit->model, fit->data, fit->h);
+    for (pu_int i = 0; i < fit->n; i++) {
+        fit->h[i] /= (double)fit->N;
+        good &= fit->h[i] > 0 && pu__finite_double(fit->h[i]);
+    }
+    for (pu_int i = 0; i < fit->n && !good; i++)
+        fit->h[i] = 1;
+}
+
+/* N sum_i g_i^2 / h_i: the same distance as below, as the model sees it; infinite where it does not. */
+PU__FN double pu__fit_witness(const pu__fit *fit)
+{
+    double sum = fit->h ? 0 : HUGE_VAL;
+    for (pu_int i = 0; fit->h && i < fit->n; i++)
+        sum += (double)fit->N * (double)fit->g[i] * (double)fit->g[i] / fit->h[i];
+    return sum;
 }
 
 /* N g'H^-1 g, of which the direction d = -H^-1 g tells -N g'd: squared standard errors to the minimum. It leaves out
@@ -25432,20 +27906,28 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     /* The start is the best point so far. */
     if (fit->known == 0 && fit->comparable && fit->exact)
         pu__fit_keep_best(fit, fit->objective, fit->step);
+    if (fit->known == 0)
+        pu__fit_curvature(fit);
     fit->known = 1;
     double value = fit->objective, doubt = fit->doubt, slope = pu__lbfgs_direction(fit);
     pu_fit_stop reason = -slope <= PU__NOISE * fabs(value) ? PU_FIT_CONVERGED : PU_FIT_STUCK;
     if (fit->idle >= PU__IDLE && fit->o->tolerance == 0)
         return pu__fit_settle(fit, reason);
-    /* As many pairs as there are directions, or as are kept: before that, H^-1 is no more than a guess in some. */
+    /* As many pairs as there are directions, or as are kept: before that, H^-1 is no more than a guess in some. But where the model
+       knows the second derivatives, and the pairs say the same, that is enough. */
+    double rounding = (double)PU__EPS * fabs(value) * (double)fit->N;
+    if (fit->o->tolerance == 0 && fit->doubt == 0 && fit->held > 1 &&
+        pu__max(pu__lbfgs_rest(fit, slope), pu__fit_witness(fit)) <= pu__max(PU__REST, rounding)) {
+        fit->report->stop = PU_FIT_CONVERGED;
+        return PU_OK;
+    }
     if (fit->o->tolerance == 0 && (fit->held >= (double)pu__min(fit->n, fit->pairs) || slope == 0)) {
-        double rounding = (double)PU__EPS * fabs(value) * (double)fit->N;
         int is_near = pu__lbfgs_rest(fit, slope) <= pu__max(PU__REST, rounding);
         fit->within = is_near ? fit->within + 1 : 0;
         if (fit->within >= 2)
             return pu__fit_settle(fit, PU_FIT_CONVERGED);
     }
-    double t = pu__lbfgs_limit(fit, (fit->held > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit));
+    double t = pu__lbfgs_limit(fit, (fit->held > 0 || fit->h ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit));
     fit->rate = t;
     for (int tries = 0; tries < 20; tries++) {
         double middle = 0.5, asked = t, longer = pu__lbfgs_limit(fit, 2 * t);
@@ -25505,7 +27987,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
      8           FNV-1a hash of the numbers and arrays */
 #ifndef PU_NO_STDIO
 
-#define PU__MAGIC "pu fit 3"
+#define PU__MAGIC "pu fit 4"
 #define PU__PATH  1024 /* of a file's name, with what is appended */
 
 /* One entry of pu__fit_list_agreed; a field of the fit's options, of its gradient's, of its solver's. */
@@ -25640,9 +28122,10 @@ PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
     /* Arrays that this fit does not have are NULL. */
     size_t starts = (size_t)pu__most(fit->o->starts, 0) * sizeof(double);
     void *const part[] = {fit,    fit->theta, fit->best_theta, fit->m, fit->next,  fit->v,         fit->g,  fit->S,
-                          fit->Y, fit->rho,   fit->x,          fit->given, fit->top_theta, fit->top, fit->ends};
+                          fit->Y, fit->rho,   fit->h,          fit->x, fit->given, fit->top_theta, fit->top, fit->ends};
     const size_t bytes[] = {offsetof(pu__fit, model), n, n, n, n, n, n, pairs * n, pairs * n,
-                            pairs * sizeof(double),   x, n, n, PU__FIT_OWN * sizeof(double), starts};
+                            pairs * sizeof(double),   (size_t)fit->n * sizeof(double), x, n, n, PU__FIT_OWN * sizeof(double),
+                            starts};
     size_t done;
     *h = PU__FNV;
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
@@ -26083,6 +28566,10 @@ PU__FN void pu__fit_choose(pu__fit *fit, const pu_report *all)
         if (!is_adams && is_exact && (!is_many || all->seconds <= 1)) {
             o->optimizer = PU_LBFGS;
             why = " (chosen: the gradient is exact and cheap)";
+        } else if (!is_adams && fit->model->curvature && !is_many) {
+            o->optimizer = PU_LBFGS;
+            o->fixed_probes = 1;
+            why = " on fixed probes (chosen: the model knows its curvature)";
         } else if (!is_adams) {
             o->schedule = PU_RATE_COSINE;
             why = is_exact ? " (chosen: a gradient of all data takes long)" : " (chosen: the gradient is random)";
@@ -26158,6 +28645,8 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         fit->S = pu__reals(arena, fit->pairs, n);
         fit->Y = pu__reals(arena, fit->pairs, n);
         fit->rho = pu__doubles(arena, 2 * fit->pairs, 1);
+        if (fit->model->curvature)
+            fit->h = pu__doubles(arena, n, 1);
         fit->linear = pu__linear_entries(fit->model, NULL);
         if (fit->linear > 64)
             fit->linear = 0;
@@ -26544,18 +29033,15 @@ PU__FN int pu__is_unobserved(const pu_data *data)
 
 /* Checks, memory, and the run. theta is checked by setting the model to it, the data and options of the
    gradient by asking for its size, which also tells K. */
-PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws,
-                        pu_real *theta, pu_fit_report *report)
+PU__FN PU__NOINLINE pu_status pu__fit_run_all(pu_model *model, const pu_data *data, const pu_fit_options *options,
+                                              pu_workspace *ws, pu_real *theta, pu_fit_report *report)
 {
-    pu_fit_report local;
     pu_fit_options o;
     pu__fit fit = pu__fit_make(model, data, options, &o);
     pu__call call;
     pu_workspace memory[2];
     size_t bytes;
     pu_status status;
-    if (!report)
-        report = &local;
     memset(report, 0, sizeof *report);
     pu_report *last = pu__begin(&call, ws, &report->last);
     fit.report = report;
@@ -26601,6 +29087,14 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     report->theta = theta;
     pu_workspace_free(memory);
     return pu__finish(&call, status);
+}
+
+/* The same, with a report in any case. */
+PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws,
+                        pu_real *theta, pu_fit_report *report)
+{
+    pu_fit_report local;
+    return pu__fit_run_all(model, data, options, ws, theta, report ? report : &local);
 }
 
 /* ---- standard errors ---- */

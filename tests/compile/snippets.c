@@ -5,6 +5,7 @@
 #include "manual_fix_and_tie_parameters_add_regressors.h"
 #include "manual_several_series_at_once_and_starts_that_nobody_knows.h"
 #include "manual_several_series_at_once_and_starts_that_nobody_knows_2.h"
+#include "manual_mixed_effects.h"
 #include "manual_fit.h"
 #include "manual_priors.h"
 #include "manual_predict.h"
@@ -53,6 +54,29 @@ static void long_orders(void)
     check("weekly", weekly(gamma, 2, x, y) == PU_OK && fabs((double)y[7] - 1.5) < 1e-6 && fabs((double)y[6]) < 1e-6);
 }
 
+/* "Mixed effects": 6 users, 5 items, one rating missing, and a user that nobody knows. */
+static void mixed_effects(void)
+{
+    enum { RATINGS = 31 };
+    static int32_t user[RATINGS], item[RATINGS];
+    pu_real y[RATINGS], ones[RATINGS], mean[RATINGS], variance[RATINGS], theta[4] = {0};
+    pu_group users = {7, user, NULL, "user"}, items = {5, item, NULL, "item"};
+    pu_predict_result out = {0};
+    pu_normals(8, 0, 0, 0, 3, 0, RATINGS, y);
+    for (int m = 0; m < RATINGS; m++) {
+        user[m] = m < 30 ? m % 6 : 6;
+        item[m] = m % 5;
+        ones[m] = 1;
+        y[m] += PU_R(3) + PU_R(item[m]) + PU_R(user[m]);
+    }
+    y[30] = PU_R(NAN);
+    out.mean = mean;
+    out.variance = variance;
+    check("rate", rate(RATINGS, users, items, ones, y, theta, &out) == PU_OK);
+    check("its intercept", (double)theta[0] > 5 && (double)theta[0] < 10);
+    check("a new user", fabs((double)mean[30] - (double)theta[0]) < 5 && (double)variance[30] > (double)variance[0]);
+}
+
 /* "Priors": a variable of constants, whose noise would vanish. */
 static void priors(void)
 {
@@ -99,6 +123,7 @@ int main(void)
     pu_model_free(&model);
     statements();
     own_operator();
+    mixed_effects();
     priors();
     return failed;
 }

@@ -13160,30 +13160,49 @@ typedef struct {
     double amplified; /* by how much rounding of F reaches variances, where F was made here; else 0 */
 } pu__markov;
 
-/* What the engine has for a chain: arrays in its workspace. */
+/* What the engine of a chain has of each of the series at hand. */
+typedef struct {
+    double value;     /* 1/2 |..|^2 at the mean */
+    double reference; /* what the level counts from */
+    double largest;   /* of the shocks' means */
+    double moves;     /* largest change of a state by F, in units of its noise: what gradients in F are made of */
+    double row_terms, row_sum; /* largest phi_m's: sum of the sizes of its terms, and itself */
+    pu__value v;      /* sizes of the terms */
+    pu_real *eta;     /* M: where the gradient of eta is added up */
+    pu_real *x;       /* D: where the mean goes, or NULL */
+} pu__chain_series;
+
+/* What the engine has for a chain: arrays in its workspace. Series with the same observed rows, k of them, are columns side by
+   side: entries of the same kind are next to each other. */
 typedef struct {
     const pu__chain *chain;
-    pu_int wide;      /* r + S + 1: of a row of W */
-    double *W;        /* (r + S) x wide: see above; the last S columns but one of its last S rows hold U */
+    pu_int k;
+    pu__chain_series *series;
+    pu_int wide;      /* r + S + columns: of a row of W */
+    double *W;        /* (r + S) x wide: see above; from column r on, its last S rows hold U and then u */
+    double *other;    /* as much, for the next step's */
     double *row;      /* wide */
-    double *steps;    /* T x (r + r S + r r): V^-1 g, V^-1 G, V^-1 of each step */
-    double *start;    /* (r0 + S) x (r0 + d + 1), likewise */
+    double *g;        /* T x r x k: V^-1 g of each step */
+    double *steps;    /* T x (r S + r r): V^-1 G, V^-1 of each step */
+    double *start;    /* (r0 + S) x (r0 + d + k), likewise */
     double *inverse;  /* (r0 + d)^2: of its triangle */
-    double *first;    /* r0 + d: the means of w_0 and of the diffuse states */
+    double *first;    /* (r0 + d) x k: the means of w_0 and of the diffuse states */
+    double *mean, *before; /* S x k: of the step at hand, and of that before it */
+    double *w;        /* r x k: the means of its shocks */
+    double *left;     /* k: e - phi's of a row */
     double *L;        /* S x S, a lower triangle: L'L is the covariance of the step at hand, or of that before it */
     double *N;        /* (q + S) x S: N'N is that of the step at hand, see pu__chain_transition */
     pu_int q;         /* r; at the start r0 + d */
     double *square;   /* scratch: (S + 2) (S + r0 + d) */
     double *sums;     /* params of the operator */
-    double value;     /* 1/2 |..|^2 at the mean */
     double trace;     /* tr(A Sigma), as it comes out */
-    double largest;   /* of the shocks' means */
     /* Steps whose matrices are all alike, so that U, or on the way forward L, has come to rest: */
     pu_int *like;       /* T: the step that has V^-1 G and V^-1 of this one */
     pu_int calm;        /* steps in a row without a change, */
     double *old;        /* S x S: of this */
     double *alike;      /* S: the row of Phi of the last step, in units of its noise */
-    double *glide;      /* (r + S + 1) x (S + 1): [V^-1 g; u; what is left] of [u; e] */
+    double *glide;      /* (S + 1) x (r + S + 1): what each entry of [u; e] adds to [V^-1 g; u; what is left] */
+    double *in, *out;   /* scratch: these, k columns */
     pu_int glides;      /* the step that it was made at, 0: none */
     double log_pivots;  /* of such a step */
     double *covariance; /* r x S, r x r: G Sigma, and the covariance of the shocks of a step; trace_each: the trace of the latter */
@@ -13192,11 +13211,6 @@ typedef struct {
     double psi, root; /* of the row seen last, and the root of it */
     pu_int from, count; /* and its place within a step */
     double square_at_rest; /* phi'Sigma phi of all rows while L rests; -1: not known */
-    double reference; /* what the level counts from */
-    pu_real *eta;     /* M: where the gradient of eta is added up */
-    pu__value v;      /* sizes of the terms */
-    double moves;     /* largest change of a state by F, in units of its noise: what gradients in F are made of */
-    double row_terms, row_sum; /* largest phi_m's: sum of the sizes of its terms, and itself */
 } pu__chain_work;
 
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
@@ -13217,7 +13231,7 @@ typedef struct {
     const pu_real *gamma_diag; /* D, zero where it is not known */
     double lost;         /* out: by how much results are smaller than what they are the difference of */
     pu_real *diag;       /* D: diag(A), but not from the dual engine */
-    int smoothed;        /* the Kalman smoother has made Z and the mean, in column */
+    int smoothed;        /* the Kalman smoother has made Z */
     pu_real *L;          /* dense: D x D; dual: m x m */
     pu_real *s;          /* dual: m */
     pu_real *Y;          /* dual: scratch, m x m, and at least PU__SPAN wide */
@@ -13227,6 +13241,7 @@ typedef struct {
     double *inverse, *Z, *column;
     pu__markov *markov;
     double *kalman;  /* Kalman, per step: see pu__kalman_prepare */
+    double *gains;   /* and per observed row */
     double *squares; /* Kalman: six S x S matrices */
     pu__chain_work chain;
 } pu__direct;
@@ -13582,16 +13597,13 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
     return PU_OK;
 }
 
-/* x = A^-1 u, in double. The Kalman smoother serves b alone, and has left the mean in e->column. */
+/* x = A^-1 u, in double. */
 PU__FN pu_status pu__banded_solve(PU__COLUMNS_ARGS)
 {
     pu_int D = e->post->D;
-    PU_ASSERT(!e->smoothed || (first == 0 && k == 1));
     for (pu_int j = 0; j < k; j++) {
-        if (!e->smoothed) {
-            pu__ssm_widen(D, pu__col(e->u, j), e->column);
-            pu__band_solve(D, e->width, e->band, e->inverse, e->column);
-        }
+        pu__ssm_widen(D, pu__col(e->u, j), e->column);
+        pu__band_solve(D, e->width, e->band, e->inverse, e->column);
         for (pu_int i = 0; i < D; i++)
             pu__col(e->x, j)[i] = (pu_real)e->column[i];
     }
@@ -13757,39 +13769,36 @@ PU__FN void pu__triangularise(pu_int rows, pu_int cols, double *a)
     }
 }
 
-/* Takes the observed rows of step t, from the seen-th on, into the mean m and the lower triangular factor C, one by one.
-   With f = C'h and a_j = 1/psi + sum_{l >= j} f_l^2 (Carlson 1973):
+/* Takes the observed rows of step t, from the seen-th on, into the lower triangular factor C, one by one. With f = C'h and
+   a_j = 1/psi + sum_{l >= j} f_l^2 (Carlson 1973):
      C_ij := (a_{j+1} C_ij - f_j k_i) / (a_{j+1} a_j)^1/2,   k_i = sum_{l > j} C_il f_l,
-   which multiplies the diagonal and subtracts nothing from it. seen counts on; logs: the sum of log(variance psi). */
-PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double *m, pu__logs *logs, pu_int n,
-                                   pu_report *report)
+   which multiplies the diagonal and subtracts nothing from it. The gains k / a are kept. seen counts on; logs: the sum of
+   log(variance psi). */
+PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, pu__logs *logs, pu_int n, pu_report *report)
 {
     const pu__markov *markov = e->markov;
     const pu__posterior *p = e->post;
-    const pu_real *nu = p->model->nu;
     pu_int S = markov->S, block = markov->block;
     double *C = e->squares;
     for (; *seen < p->observed; ++*seen) {
         pu_int at = 0, row = p->list[*seen], count = pu__phi_row(e, row, &at), within = at % block;
-        double psi = (double)p->model->psi[row], residual = (double)p->now.e[pu__place(p, *seen)];
-        double *h = markov->vectors, *k = h + S, a = 1 / psi;
+        double psi = (double)p->model->psi[row], *k = e->gains + *seen * S;
+        double *h = markov->vectors, a = 1 / psi;
         if (count < 1 || at < t * block || within + count > block) /* out of order, or two steps at once */
             return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
         if (at >= (t + 1) * block)
             break;
-        memset(h, 0, (size_t)(2 * S) * sizeof *h);
+        memset(h, 0, (size_t)S * sizeof *h);
         for (pu_int j = 0; j < count; j++) {
             double entry = (double)e->row[j];
             h[within + j] = entry;
             e->diag[at + j] += (pu_real)(psi * entry * entry);
-            if (nu)
-                residual -= entry * (double)nu[at + j];
         }
+        memset(k, 0, (size_t)S * sizeof *k);
         for (pu_int j = S - 1; j >= 0; j--) {
             double f = 0, next = a, root;
             for (pu_int i = j; i < S; i++)
                 f += C[i * S + j] * h[i];
-            residual -= h[j] * m[j];
             a += f * f;
             root = sqrt(next) * sqrt(a);
             for (pu_int i = j; i < S; i++) {
@@ -13802,7 +13811,7 @@ PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double
             return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
         pu__logs_add(logs, a * psi);
         for (pu_int i = 0; i < S; i++)
-            m[i] += k[i] / a * residual;
+            k[i] /= a;
     }
     return PU_OK;
 }
@@ -13847,20 +13856,13 @@ PU__FN void pu__kalman_ahead(pu__direct *e, double *J, double *kept, double *fil
         }
 }
 
-/* One smoother step: from the mean and the factor of Sigma_{t+1} (e->squares) to those of step t, with m the filtered
-   mean, ahead the predicted one. squares: [G_t | Sigma_t | cov(s_{t+1}, s_t) | scratch], Sigma_t = G_t G_t'. */
-PU__FN void pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead, const double *J, double *mean)
+/* One smoother step: from the factor of Sigma_{t+1} (e->squares) to that of step t. squares: [G_t | Sigma_t | cov(s_{t+1}, s_t) |
+   scratch], Sigma_t = G_t G_t'. */
+PU__FN void pu__kalman_smooth(pu__direct *e, const double *J)
 {
     pu_int S = e->markov->S, SS = S * S, wide = 2 * S;
     const double *kept = J + SS, *filtered = kept + SS;
     double *G = e->squares, *Sigma = G + SS, *cross = Sigma + SS, *JG = cross + SS, *a = JG + SS;
-    double *difference = e->markov->vectors;
-    /* mean_t = m + J (mean_{t+1} - ahead) */
-    for (pu_int i = 0; i < S; i++) {
-        difference[i] = mean[i] - ahead[i];
-        mean[i] = m[i];
-    }
-    pu__kalman_add(S, J, difference, mean);
     /* Sigma_t = kept kept' + J Sigma_{t+1} J',   cov(s_{t+1}, s_t) = Sigma_{t+1} J' */
     pu__ssm_mul(S, J, 0, G, 0, JG);
     pu__ssm_mul(S, G, 0, JG, 1, cross);
@@ -13877,17 +13879,15 @@ PU__FN void pu__kalman_smooth(pu__direct *e, const double *m, const double *ahea
         e->kappa = pu__max(e->kappa, sqrt(filtered[i] / Sigma[i * S + i]));
 }
 
-/* Filter forward, smoother backward. Every observed row of Phi sees one time step; rows come in order of time. z
-   counts from nu. Per step e->kalman has the filtered mean, the predicted one, J, the factor of what is kept, and the
-   filtered variances. */
+/* Filter forward, smoother backward, of covariances alone: these are the same for all data with the same observed rows. Every
+   observed row of Phi sees one time step; rows come in order of time. Per step e->kalman has room for the filtered mean and the
+   predicted one, then J, the factor of what is kept, and the filtered variances; per observed row e->gains has the gain. */
 PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
 {
     pu__markov *k = e->markov;
     const pu_op *Gamma = e->post->model->Gamma;
-    const pu_real *nu = e->post->model->nu;
     pu_int S = pu__markov_states(Gamma), SS = S * S, reals = 3 * S + 2 * SS, wide = e->width + 1, seen = 0, block;
     double *C = e->squares, *Sigma = C + SS, *cross = Sigma + SS;
-    double *mean = k->vectors + 3 * S;
     pu__logs logs = {0, 1};
     if (k->S == 0 && !pu__markov_of(Gamma, k))
         return pu__operator_failed(report, "Gamma (its covariances are not positive definite)", n);
@@ -13898,31 +13898,20 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
         return pu__operator_failed(report, "Gamma.diag", n);
     memcpy(C, k->P0, (size_t)SS * sizeof *C);
     for (pu_int t = 0; t < k->T; t++) {
-        double *m = e->kalman + t * reals, *ahead = m + S;
-        memset(ahead, 0, (size_t)S * sizeof *m);
-        if (t > 0) {
-            double *J = ahead - reals + S;
+        double *J = e->kalman + (t - 1) * reals + 2 * S;
+        if (t > 0)
             pu__kalman_ahead(e, J, J + SS, J + 2 * SS);
-            pu__kalman_add(S, k->F, m - reals, ahead);
-        }
-        memcpy(m, ahead, (size_t)S * sizeof *m);
-        if (pu__kalman_absorb(e, t, &seen, m, &logs, n, report))
+        if (pu__kalman_absorb(e, t, &seen, &logs, n, report))
             return report->status;
     }
     e->logdet = e->gamma_logdet + logs.sum + log(logs.product); /* det(y's covariance) det Gamma det Psi = det A */
     for (pu_int t = k->T - 1; t >= 0; t--) {
-        const double *m = e->kalman + t * reals;
         double *Z = e->Z + t * block * wide, *next = Z + block * wide;
         int inner = t + 1 < k->T;
         if (inner)
-            pu__kalman_smooth(e, m, m + reals + S, m + 2 * S, mean);
-        else {
-            memcpy(mean, m, (size_t)S * sizeof *mean);
+            pu__kalman_smooth(e, e->kalman + t * reals + 2 * S);
+        else
             pu__ssm_mul(S, C, 0, C, 1, Sigma);
-        }
-        /* into the mean and the band of Sigma */
-        for (pu_int i = 0; i < block; i++)
-            e->column[t * block + i] = mean[i] + (nu ? (double)nu[t * block + i] : 0);
         /* an autoregression's states are z_t, z_{t-1}, ..: the first row of Sigma_t is one of the band */
         for (pu_int j = 0; block == 1 && j < S && j <= t && j < wide; j++)
             Z[j] = Sigma[j];
@@ -13939,6 +13928,61 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
     e->given = e->eps * k->amplified;
     e->smoothed = 1;
     e->lost = 1;
+    return PU_OK;
+}
+
+/* Adds the observed rows of step t of datum j, from the seen-th on, to its mean m. Rows were looked at by pu__kalman_absorb. */
+PU__FN void pu__kalman_update(pu__direct *e, pu_int j, pu_int t, pu_int *seen, double *m)
+{
+    const pu__posterior *p = e->post;
+    const pu_real *nu = p->model->nu;
+    pu_int S = e->markov->S, block = e->markov->block;
+    for (; *seen < p->observed; ++*seen) {
+        pu_int at = 0, count = pu__phi_row(e, p->list[*seen], &at), within = at % block;
+        const double *gain = e->gains + *seen * S;
+        double residual = (double)p->now.e[j * p->n_rows + pu__place(p, *seen)];
+        if (at >= (t + 1) * block)
+            return;
+        for (pu_int i = 0; nu && i < count; i++)
+            residual -= (double)e->row[i] * (double)nu[at + i];
+        for (pu_int i = 0; i < count; i++)
+            residual -= (double)e->row[i] * m[within + i];
+        for (pu_int i = 0; i < S; i++)
+            m[i] += gain[i] * residual;
+    }
+}
+
+/* The means of the data at hand, from gains that are theirs all: filter forward, smoother backward. z counts from nu. */
+PU__FN pu_status pu__kalman_solve(PU__COLUMNS_ARGS)
+{
+    const pu__markov *markov = e->markov;
+    const pu_real *nu = e->post->model->nu;
+    pu_int S = markov->S, block = markov->block, reals = 3 * S + 2 * S * S;
+    double *mean = markov->vectors, *difference = mean + S;
+    PU_ASSERT(first == 0 && k == e->post->count);
+    for (pu_int j = 0; j < k; j++) {
+        pu_int seen = 0;
+        for (pu_int t = 0; t < markov->T; t++) {
+            double *m = e->kalman + t * reals, *ahead = m + S;
+            memset(ahead, 0, (size_t)S * sizeof *m);
+            if (t > 0)
+                pu__kalman_add(S, markov->F, m - reals, ahead);
+            memcpy(m, ahead, (size_t)S * sizeof *m);
+            pu__kalman_update(e, j, t, &seen, m);
+        }
+        for (pu_int t = markov->T - 1; t >= 0; t--) {
+            const double *m = e->kalman + t * reals, *ahead = m + reals + S;
+            /* mean_t = m + J (mean_{t+1} - ahead) */
+            for (pu_int i = 0; i < S; i++) {
+                difference[i] = t + 1 < markov->T ? mean[i] - ahead[i] : 0;
+                mean[i] = m[i];
+            }
+            if (t + 1 < markov->T)
+                pu__kalman_add(S, m + 2 * S, difference, mean);
+            for (pu_int i = 0; i < block; i++)
+                pu__col(e->x, j)[t * block + i] = (pu_real)(mean[i] + (nu ? (double)nu[t * block + i] : 0));
+        }
+    }
     return PU_OK;
 }
 
@@ -13973,6 +14017,13 @@ PU__INLINE double pu__dot_short(pu_int n, const double *a, const double *b)
     return (s0 + s1) + (s2 + s3);
 }
 
+/* y += a x, k entries. */
+PU__INLINE void pu__add_short(pu_int k, double a, const double *PU__RESTRICT x, double *PU__RESTRICT y)
+{
+    for (pu_int j = 0; j < k; j++)
+        y[j] += a * x[j];
+}
+
 /* Rotates the rows x and y, entries first .. last - 1, so that y[at] becomes zero. */
 PU__INLINE void pu__givens(pu_int first, pu_int last, pu_int at, double *PU__RESTRICT x, double *PU__RESTRICT y)
 {
@@ -13996,14 +14047,14 @@ PU__INLINE void pu__givens(pu_int first, pu_int last, pu_int at, double *PU__RES
     y[at] = 0;
 }
 
-/* Makes the first `cols` columns of W (rows x wide) triangular. Rows below are taken from the last one on, so that a triangle
-   that is there already stays one. */
-PU__FN void pu__triangular(pu_int rows, pu_int cols, pu_int wide, double *W)
+/* Makes the first `cols` columns of W triangular, rows of which are `wide` apart and have `used` entries. Rows below are taken from
+   the last one on, so that a triangle that is there already stays one. */
+PU__FN void pu__triangular(pu_int rows, pu_int cols, pu_int used, pu_int wide, double *W)
 {
     for (pu_int j = 0; j < cols; j++)
         for (pu_int i = rows - 1; i > j; i--)
             if (W[i * wide + j] != 0)
-                pu__givens(j, wide, j, W + j * wide, W + i * wide);
+                pu__givens(j, used, j, W + j * wide, W + i * wide);
 }
 
 /* X = V^-1 for the upper triangle V in the first n columns of W. */
@@ -14076,80 +14127,89 @@ PU__FN void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const double 
     }
 }
 
-/* Step t's shocks out of W: see above. What the way forward needs of them is kept. */
-PU__FN void pu__chain_back(pu__direct *e, pu_int t, pu__logs *logs)
+/* Y (rows x k) := A X for the triangle A above and on the diagonal (V^-1, n x n), and the rows of X `wide` apart. */
+PU__FN void pu__upper_product(pu_int n, pu_int k, const double *A, pu_int wide, const double *X, double *Y)
 {
-    pu__chain_work *c = &e->chain;
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, r = k->r, wide = c->wide;
-    double *g = c->steps + t * (r + r * S + r * r), *G = g + r, *Vi = G + r * S;
-    pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
-    /* [U B | U F | u], row by row */
-    for (pu_int i = 0; i < S; i++) {
-        double *to = c->W + (r + i) * wide;
-        memset(c->row, 0, (size_t)(r + S) * sizeof *to);
-        for (pu_int j = i; j < S; j++) {
-            double u = to[r + j];
-            if (u == 0)
-                continue;
-            for (pu_int at = B.start[j]; at < B.start[j + 1]; at++)
-                c->row[B.col[at]] += u * B.value[at];
-            for (pu_int at = F.start[j]; at < F.start[j + 1]; at++)
-                c->row[r + F.col[at]] += u * F.value[at];
-        }
-        memcpy(to, c->row, (size_t)(r + S) * sizeof *to);
-    }
-    memset(c->W, 0, (size_t)(r * wide) * sizeof *c->W);
-    for (pu_int j = 0; j < r; j++)
-        c->W[j * (wide + 1)] = 1;
-    pu__triangular(r + S, r + S, wide, c->W);
-    pu__chain_pivots(e, r, wide, c->W, logs);
-    pu__invert_upper(r, wide, c->W, Vi);
-    for (pu_int i = 0; i < r; i++) {
-        g[i] = 0;
-        memset(G + i * S, 0, (size_t)S * sizeof *G);
-        for (pu_int l = i; l < r; l++) {
-            const double *row = c->W + l * wide + r;
-            double v = Vi[i * r + l];
-            for (pu_int j = 0; j < S; j++)
-                G[i * S + j] += v * row[j];
-            g[i] += v * row[S];
-        }
-    }
+    memset(Y, 0, (size_t)(n * k) * sizeof *Y);
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int l = i; l < n; l++)
+            pu__add_short(k, A[i * n + l], X + l * wide, Y + i * k);
 }
 
-/* e of the observed row number `place`, from the reference on. */
-PU__FN double pu__chain_e(const pu__direct *e, pu_int place, const pu_real *h, pu_int first, pu_int count)
+/* Step t's shocks out of W, k columns u of which are at work: see above. V^-1 g, r x k, goes to g, what the way forward needs
+   besides is kept. */
+PU__FN void pu__chain_back(pu__direct *e, pu_int t, pu_int k, double *g, pu__logs *logs)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *chain = c->chain;
+    pu_int S = chain->S, r = chain->r, wide = c->wide;
+    double *G = c->steps + t * r * (S + r), *Vi = G + r * S, *to = c->other, *from = c->W;
+    pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
+    c->W = to;
+    c->other = from;
+    from += r * wide + r;
+    for (pu_int j = 0; j < r + S; j++)
+        memset(to + j * wide, 0, (size_t)(r + S + (j < r ? k : 0)) * sizeof *to);
+    for (pu_int j = 0; j < r; j++)
+        to[j * (wide + 1)] = 1;
+    /* [U B | U F | u]: row j of F or B adds to it what column j of U, above and on the diagonal, makes of it */
+    to += r * wide;
+    for (pu_int j = 0; j < S; j++) {
+        memcpy(to + j * wide + r + S, from + j * wide + S, (size_t)k * sizeof *to);
+        for (pu_int at = B.start[j]; at < B.start[j + 1]; at++)
+            for (pu_int i = 0; i <= j; i++)
+                to[i * wide + B.col[at]] += B.value[at] * from[i * wide + j];
+        for (pu_int at = F.start[j]; at < F.start[j + 1]; at++)
+            for (pu_int i = 0; i <= j; i++)
+                to[i * wide + r + F.col[at]] += F.value[at] * from[i * wide + j];
+    }
+    pu__triangular(r + S, r + S, r + S + k, wide, c->W);
+    pu__chain_pivots(e, r, wide, c->W, logs);
+    pu__invert_upper(r, wide, c->W, Vi);
+    pu__upper_product(r, S, Vi, wide, c->W + r, G);
+    pu__upper_product(r, k, Vi, wide, c->W + r + S, g);
+}
+
+/* e of the observed row number `place` of series j, from the reference on. */
+PU__INLINE double pu__chain_e(const pu__direct *e, pu_int j, pu_int place, const pu_real *h, pu_int first, pu_int count)
 {
     const pu__chain_work *c = &e->chain;
+    const pu__posterior *p = e->post;
     pu_int level = c->chain->level - first;
-    double y = (double)e->post->now.e[pu__place(e->post, place)];
-    return level >= 0 && level < count ? y - c->reference * (double)h[level] : y;
+    double y = (double)p->now.e[j * p->n_rows + pu__place(p, place)];
+    return level >= 0 && level < count ? y - c->series[j].reference * (double)h[level] : y;
+}
+
+/* The row y, S entries and k columns, into U. */
+PU__FN void pu__chain_take(pu__chain_work *c, pu_int k, double *y)
+{
+    pu_int S = c->chain->S, r = c->chain->r;
+    for (pu_int j = 0; j < S; j++)
+        if (y[j] != 0)
+            pu__givens(j, S + k, j, c->W + (r + j) * c->wide + r, y);
 }
 
 /* The observed rows of step t into U, from the seen-th on backward. */
 PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int n, pu_report *report)
 {
     pu__chain_work *c = &e->chain;
-    const pu__posterior *p = e->post;
-    pu_int S = c->chain->S, r = c->chain->r, wide = c->wide, first = 0, count = 0;
+    pu_int S = c->chain->S, k = c->k, first = 0, count = 0;
     for (;; --*seen) {
         double *y = c->row, root;
-        pu_int row;
-        memset(y, 0, (size_t)(S + 1) * sizeof *y);
-        row = pu__chain_row(e, t, *seen - 1, c->square, &first, &count);
+        pu_int row = pu__chain_row(e, t, *seen - 1, c->square, &first, &count);
         if (row == -2)
             return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, -1);
         if (row < 0)
             return PU_OK;
-        root = pu__chain_root(c, (double)p->model->psi[row]);
+        memset(y, 0, (size_t)S * sizeof *y);
+        root = pu__chain_root(c, (double)e->post->model->psi[row]);
         for (pu_int j = 0; j < count; j++)
             y[first + j] = root * c->square[j];
-        y[S] = root * pu__chain_e(e, *seen - 1, e->row, first, count);
-        for (pu_int j = 0; j < S; j++)
-            if (y[j] != 0)
-                pu__givens(j, S + 1, j, c->W + (r + j) * wide + r, y);
-        c->value += y[S] * y[S] / 2;
+        for (pu_int j = 0; j < k; j++)
+            y[S + j] = root * pu__chain_e(e, j, *seen - 1, e->row, first, count);
+        pu__chain_take(c, k, y);
+        for (pu_int j = 0; j < k; j++)
+            c->series[j].value += y[S + j] * y[S + j] / 2;
     }
 }
 
@@ -14189,53 +14249,46 @@ PU__FN void pu__chain_rest(pu__chain_work *c, pu_int wide, const double *triangl
 {
     pu_int S = c->chain->S;
     int same = 1;
-    for (pu_int j = 0; j < S; j++) {
+    for (pu_int j = 0; same && j < S; j++) {
         double square = 0, most = 0;
         for (pu_int i = 0; i < S; i++) {
             double x = triangle[i * wide + j], off = fabs(x - c->old[i * S + j]);
             square += x * x;
             most = off > most ? off : most;
-            c->old[i * S + j] = x;
         }
-        same &= most <= PU__AT_REST(S) * sqrt(square);
+        same = most <= PU__AT_REST(S) * sqrt(square);
     }
+    for (pu_int i = 0; i < S; i++)
+        memcpy(c->old + i * S, triangle + i * wide, (size_t)S * sizeof *c->old);
     c->calm = same ? c->calm + 1 : 0;
 }
 
-/* U of the step behind into W, with u or, where that is NULL, unit vector number `at`. */
-PU__FN void pu__chain_restore(pu__chain_work *c, const double *u, pu_int at)
-{
-    pu_int S = c->chain->S, r = c->chain->r;
-    for (pu_int i = 0; i < S; i++) {
-        double *to = c->W + (r + i) * c->wide + r;
-        memcpy(to, c->old + i * S, (size_t)S * sizeof *to);
-        to[S] = u ? u[i] : i == at;
-    }
-}
-
-/* The linear map of a step that leaves U as it is, from unit vectors. */
+/* The linear map of a step that leaves U as it is: what it makes of the unit vectors, in the place of [u; e]. */
 PU__FN void pu__chain_learn(pu__direct *e, pu_int t)
 {
     pu__chain_work *c = &e->chain;
-    pu_int S = c->chain->S, r = c->chain->r, wide = c->wide, n = S + 1;
-    double *u = c->start, *y = c->square; /* both are free here */
-    for (pu_int i = 0; i < S; i++)
-        u[i] = c->W[(r + i) * wide + r + S];
-    for (pu_int at = 0; at < n; at++) {
-        pu__logs logs = {0, 1};
-        pu__chain_restore(c, NULL, at);
-        memcpy(y, c->alike, (size_t)S * sizeof *y);
-        y[S] = at == S;
-        for (pu_int j = 0; j < S; j++)
-            if (y[j] != 0)
-                pu__givens(j, S + 1, j, c->W + (r + j) * wide + r, y);
-        pu__chain_back(e, t, &logs);
-        for (pu_int i = 0; i < r + S; i++)
-            c->glide[i * n + at] = i < r ? c->steps[t * (r + r * S + r * r) + i] : c->W[i * wide + r + S];
-        c->glide[(r + S) * n + at] = y[S];
-        c->log_pivots = logs.sum + log(logs.product);
+    pu_int S = c->chain->S, r = c->chain->r, n = S + 1, wide = c->wide;
+    double *y = c->row, *g = c->out, *u = c->in;
+    pu__logs logs = {0, 1};
+    for (pu_int i = 0; i < S; i++) {
+        double *row = c->W + (r + i) * wide + r + S;
+        memcpy(u + i * c->k, row, (size_t)c->k * sizeof *u);
+        for (pu_int at = 0; at < n; at++)
+            row[at] = i == at;
     }
-    pu__chain_restore(c, u, 0);
+    memcpy(y, c->alike, (size_t)S * sizeof *y);
+    for (pu_int at = 0; at < n; at++)
+        y[S + at] = at == S;
+    pu__chain_take(c, n, y);
+    pu__chain_back(e, t, n, g, &logs);
+    for (pu_int at = 0; at < n; at++)
+        for (pu_int i = 0; i <= r + S; i++) {
+            double *to = c->glide + at * (r + n) + i;
+            *to = i < r ? g[i * n + at] : i < r + S ? c->W[i * wide + r + S + at] : y[S + at];
+        }
+    c->log_pivots = logs.sum + log(logs.product);
+    for (pu_int i = 0; i < S; i++)
+        memcpy(c->W + (r + i) * wide + r + S, u + i * c->k, (size_t)c->k * sizeof *u);
     c->glides = t;
 }
 
@@ -14243,18 +14296,23 @@ PU__FN void pu__chain_learn(pu__direct *e, pu_int t)
 PU__FN void pu__chain_glide(pu__direct *e, pu_int t, pu_int place, pu__logs *logs)
 {
     pu__chain_work *c = &e->chain;
-    pu_int S = c->chain->S, r = c->chain->r, wide = c->wide, n = S + 1;
-    double *in = c->square, *out = c->row, left;
-    in[S] = c->root * pu__chain_e(e, place, e->row, c->from, c->count);
+    pu_int S = c->chain->S, r = c->chain->r, k = c->k, n = S + 1, rows = r + n, wide = c->wide;
+    double *in = c->in, *out = c->out, *u = c->W + r * wide + r + S;
     for (pu_int i = 0; i < S; i++)
-        in[i] = c->W[(r + i) * wide + r + S];
-    for (pu_int i = 0; i < r + S; i++)
-        out[i] = pu__dot_short(n, c->glide + i * n, in);
-    left = pu__dot_short(n, c->glide + (r + S) * n, in);
-    memcpy(c->steps + t * (r + r * S + r * r), out, (size_t)r * sizeof *out);
+        memcpy(in + i * k, u + i * wide, (size_t)k * sizeof *in);
+    for (pu_int j = 0; j < k; j++)
+        in[S * k + j] = c->root * pu__chain_e(e, j, place, e->row, c->from, c->count);
+    memset(out, 0, (size_t)(rows * k) * sizeof *out);
+    for (pu_int l = 0; k == 1 && l < n; l++) /* the same sums as below */
+        pu__add_short(rows, in[l], c->glide + l * rows, out);
+    for (pu_int i = 0; k > 1 && i < rows; i++)
+        for (pu_int l = 0; l < n; l++)
+            pu__add_short(k, c->glide[l * rows + i], in + l * k, out + i * k);
+    memcpy(c->g + t * r * k, out, (size_t)(r * k) * sizeof *out);
     for (pu_int i = 0; i < S; i++)
-        c->W[(r + i) * wide + r + S] = out[r + i];
-    c->value += left * left / 2;
+        memcpy(u + i * wide, out + (r + i) * k, (size_t)k * sizeof *out);
+    for (pu_int j = 0; j < k; j++)
+        c->series[j].value += out[(r + S) * k + j] * out[(r + S) * k + j] / 2;
     c->like[t] = c->glides;
     logs->sum += c->log_pivots;
 }
@@ -14263,116 +14321,138 @@ PU__FN void pu__chain_glide(pu__direct *e, pu_int t, pu_int place, pu__logs *log
 PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_report *report)
 {
     pu__chain_work *c = &e->chain;
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, r0 = k->r0, cols = r0 + k->d, wide = cols + 1;
+    const pu__chain *chain = c->chain;
+    pu_int S = chain->S, r0 = chain->r0, cols = r0 + chain->d, k = c->k, wide = cols + k;
     memset(c->start, 0, (size_t)((r0 + S) * wide) * sizeof *c->start);
     for (pu_int i = 0; i < r0; i++)
         c->start[i * (wide + 1)] = 1;
     for (pu_int i = 0; i < S; i++) {
-        const double *U = c->W + (k->r + i) * c->wide + k->r;
+        const double *U = c->W + (chain->r + i) * c->wide + chain->r;
         double *to = c->start + (r0 + i) * wide;
         for (pu_int l = i; l < S; l++)
             for (pu_int j = 0; j < r0; j++)
-                to[j] += U[l] * k->B0[l * r0 + j];
-        for (pu_int j = 0; j < k->d; j++)
-            to[r0 + j] = k->diffuse[j] >= i ? U[k->diffuse[j]] : 0;
-        to[cols] = U[S];
+                to[j] += U[l] * chain->B0[l * r0 + j];
+        for (pu_int j = 0; j < chain->d; j++)
+            to[r0 + j] = chain->diffuse[j] >= i ? U[chain->diffuse[j]] : 0;
+        memcpy(to + cols, U + S, (size_t)k * sizeof *to);
     }
-    pu__triangular(r0 + S, cols, wide, c->start);
+    pu__triangular(r0 + S, cols, wide, wide, c->start);
     for (pu_int j = 0; j < cols; j++) {
         double square = 0, pivot = fabs(c->start[j * (wide + 1)]);
         for (pu_int i = 0; i <= j; i++)
             square += c->start[i * wide + j] * c->start[i * wide + j];
         if (!(pivot > 100 * DBL_EPSILON * (double)(cols + 1) * sqrt(square)))
             return pu__fail(report, square >= 0 ? PU_E_NOT_DEFINITE : PU_NONFINITE,
-                            "A (diffuse start: the data do not identify this state)", n, j < r0 ? -1 : k->diffuse[j - r0]);
+                            "A (diffuse start: the data do not identify this state)", n, j < r0 ? -1 : chain->diffuse[j - r0]);
     }
     pu__chain_pivots(e, cols, wide, c->start, logs);
     for (pu_int i = cols; i < r0 + S; i++)
-        c->value += c->start[i * wide + cols] * c->start[i * wide + cols] / 2;
+        for (pu_int j = 0; j < k; j++)
+            c->series[j].value += c->start[i * wide + cols + j] * c->start[i * wide + cols + j] / 2;
     pu__invert_upper(cols, wide, c->start, c->inverse);
     return PU_OK;
 }
 
-/* s += B0 w_0 + delta, x = [w_0 | delta]. */
-PU__FN void pu__chain_start(const pu__chain *k, const double *x, double *s)
+/* s += B0 w_0 + delta, x = [w_0 | delta], k columns. */
+PU__FN void pu__chain_start(const pu__chain *chain, pu_int k, const double *x, double *s)
 {
-    for (pu_int i = 0; i < k->S; i++)
-        s[i] += pu__dot_short(k->r0, k->B0 + i * k->r0, x);
-    for (pu_int j = 0; j < k->d; j++)
-        s[k->diffuse[j]] += x[k->r0 + j];
+    pu_int r0 = chain->r0;
+    for (pu_int i = 0; i < chain->S; i++)
+        for (pu_int j = 0; j < r0; j++)
+            pu__add_short(k, chain->B0[i * r0 + j], x + j * k, s + i * k);
+    for (pu_int j = 0; j < chain->d; j++)
+        pu__add_short(k, 1, x + (r0 + j) * k, s + chain->diffuse[j] * k);
 }
 
-/* Mean of s_0, N, and the terms of its shocks. */
+/* The means of shocks, n x k, are among the largest? */
+PU__FN void pu__chain_largest(pu__chain_work *c, pu_int n, const double *w)
+{
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j < c->k; j++)
+            c->series[j].largest = pu__max(c->series[j].largest, fabs(w[i * c->k + j]));
+}
+
+/* K += sum over the series of I - E w w', n shocks of means w. their covariances are in `covariance`. */
+PU__FN void pu__chain_squares(const pu__chain_work *c, pu_int n, const double *w, const double *covariance, double *K)
+{
+    pu_int k = c->k;
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j < n; j++) {
+            double sum = 0;
+            for (pu_int l = 0; l < k; l++)
+                sum += w[i * k + l] * w[j * k + l];
+            K[i * n + j] += (double)k * ((i == j) - covariance[i * n + j]) - sum;
+        }
+}
+
+/* Means of s_0, N, and the terms of its shocks. */
 PU__FN void pu__chain_first(pu__direct *e)
 {
     pu__chain_work *c = &e->chain;
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, r0 = k->r0, cols = r0 + k->d, wide = cols + 1;
-    double *mean = e->column, *K0 = c->sums + k->kinds * k->r * (S + k->r), *x = c->first;
+    const pu__chain *chain = c->chain;
+    pu_int S = chain->S, r0 = chain->r0, cols = r0 + chain->d, k = c->k;
+    double *K0 = c->sums + chain->kinds * chain->r * (S + chain->r), *x = c->first;
     const double *V = c->inverse;
-    for (pu_int i = 0; i < cols; i++) {
-        x[i] = 0;
-        for (pu_int j = i; j < cols; j++)
-            x[i] += V[i * cols + j] * c->start[j * wide + cols];
-        if (i < r0)
-            c->largest = pu__max(c->largest, fabs(x[i]));
-    }
+    pu__upper_product(cols, k, V, cols + k, c->start + cols, x);
+    pu__chain_largest(c, r0, x);
     /* N = [([B0 X] V^-1)'; 0] */
     c->q = cols;
     memset(c->N, 0, (size_t)((cols + S) * S) * sizeof *c->N);
-    memset(mean, 0, (size_t)S * sizeof *mean);
-    pu__chain_start(k, x, mean);
+    memset(c->mean, 0, (size_t)(S * k) * sizeof *c->mean);
+    pu__chain_start(chain, k, x, c->mean);
     for (pu_int i = 0; i < S; i++)
         for (pu_int j = 0; j < r0; j++) {
-            double b = k->B0[i * r0 + j];
+            double b = chain->B0[i * r0 + j];
             for (pu_int l = j; b != 0 && l < cols; l++)
                 c->N[l * S + i] += b * V[j * cols + l];
         }
-    for (pu_int j = 0; j < k->d; j++) {
-        pu_int i = k->diffuse[j];
+    for (pu_int j = 0; j < chain->d; j++) {
+        pu_int i = chain->diffuse[j];
         for (pu_int l = r0 + j; l < cols; l++)
             c->N[l * S + i] += V[(r0 + j) * cols + l];
     }
-    for (pu_int i = 0; i < r0; i++)
-        for (pu_int j = 0; j < r0; j++) {
-            double covariance = pu__dot_short(cols, V + i * cols, V + j * cols);
-            K0[i * r0 + j] += (i == j) - x[i] * x[j] - covariance;
-            if (i == j)
-                c->trace += covariance;
-        }
+    for (pu_int i = 0; i < r0; i++) {
+        for (pu_int j = 0; j < r0; j++)
+            c->square[i * r0 + j] = pu__dot_short(cols, V + i * cols, V + j * cols);
+        c->trace += c->square[i * (r0 + 1)];
+    }
+    pu__chain_squares(c, r0, x, c->square, K0);
 }
 
 /* V^-1 G of step t, behind which is V^-1. */
 PU__FN const double *pu__chain_G(const pu__chain_work *c, pu_int t)
 {
     pu_int S = c->chain->S, r = c->chain->r;
-    return c->steps + c->like[t] * (r + r * S + r * r) + r;
+    return c->steps + c->like[t] * r * (S + r);
 }
 
-/* s += F before + B w of step t. */
-PU__FN void pu__chain_step(const pu__chain *k, pu_int t, const double *before, const double *w, double *s)
+/* s = F before + B w of step t, k columns. */
+PU__FN void pu__chain_step(const pu__chain *chain, pu_int t, pu_int k, const double *before, const double *w, double *s)
 {
-    pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
-    pu__sparse_add(&F, k->S, before, s);
-    pu__sparse_add(&B, k->S, w, s);
-}
-
-/* The mean of s_t from that of s_{t-1}; w: that of its shocks. */
-PU__FN void pu__chain_mean(pu__direct *e, pu_int t, double *w)
-{
-    pu__chain_work *c = &e->chain;
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, r = k->r;
-    const double *g = c->steps + t * (r + r * S + r * r), *G = pu__chain_G(c, t);
-    const double *before = e->column + (t - 1) * S;
-    double *mean = e->column + t * S;
-    for (pu_int i = 0; i < r; i++) {
-        w[i] = g[i] - pu__dot_short(S, G + i * S, before);
-        c->largest = pu__max(c->largest, fabs(w[i]));
+    pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
+    memset(s, 0, (size_t)(chain->S * k) * sizeof *s);
+    for (pu_int i = 0; i < chain->S; i++, s += k) {
+        for (pu_int at = F.start[i]; at < F.start[i + 1]; at++)
+            pu__add_short(k, F.value[at], before + F.col[at] * k, s);
+        for (pu_int at = B.start[i]; at < B.start[i + 1]; at++)
+            pu__add_short(k, B.value[at], w + B.col[at] * k, s);
     }
-    memset(mean, 0, (size_t)S * sizeof *mean);
-    pu__chain_step(k, t, before, w, mean);
+}
+
+/* The means of s_t from those of s_{t-1}, and those of its shocks. */
+PU__FN void pu__chain_mean(pu__chain_work *c, pu_int t)
+{
+    pu_int S = c->chain->S, r = c->chain->r, k = c->k;
+    const double *g = c->g + t * r * k, *G = pu__chain_G(c, t);
+    double *before = c->mean;
+    c->mean = c->before;
+    c->before = before;
+    memcpy(c->w, g, (size_t)(r * k) * sizeof *g);
+    for (pu_int i = 0; i < r; i++)
+        for (pu_int j = 0; j < S; j++)
+            pu__add_short(k, -G[i * S + j], before + j * k, c->w + i * k);
+    pu__chain_largest(c, r, c->w);
+    pu__chain_step(c->chain, t, k, before, c->w, c->mean);
 }
 
 /* N = [(B V^-1)'; L M'] of a step, M = F - B V^-1 G and L the factor for s_{t-1}: N'N is the covariance of s_t. States without
@@ -14433,20 +14513,20 @@ PU__FN void pu__chain_covariance(pu__chain_work *c, pu_int t)
     }
 }
 
-/* The terms of step t's shocks, whose mean is w: E w s' = w s' - G Sigma, E w w' = w w' + their covariance. */
-PU__FN void pu__chain_shocks(pu__direct *e, pu_int t, const double *w)
+/* The terms of step t's shocks, whose means are w: E w s' = w s' - G Sigma, E w w' = w w' + their covariance. */
+PU__FN void pu__chain_shocks(pu__chain_work *c, pu_int t)
 {
-    pu__chain_work *c = &e->chain;
-    pu_int S = c->chain->S, r = c->chain->r;
-    const double *before = e->column + (t - 1) * S, *covariance = c->covariance;
-    double *Delta = c->sums + pu__chain_kind(c->chain, t) * r * (S + r), *K = Delta + r * S;
+    pu_int S = c->chain->S, r = c->chain->r, k = c->k;
+    const double *w = c->w, *before = c->before, *covariance = c->covariance;
+    double *Delta = c->sums + pu__chain_kind(c->chain, t) * r * (S + r);
     for (pu_int i = 0; c->chain->turns && i < r; i++)
-        for (pu_int j = 0; j < S; j++)
-            Delta[i * S + j] += covariance[i * S + j] - w[i] * before[j];
-    covariance += r * S;
-    for (pu_int i = 0; i < r; i++)
-        for (pu_int j = 0; j < r; j++)
-            K[i * r + j] += (i == j) - w[i] * w[j] - covariance[i * r + j];
+        for (pu_int j = 0; j < S; j++) {
+            double sum = 0;
+            for (pu_int l = 0; l < k; l++)
+                sum += w[i * k + l] * before[j * k + l];
+            Delta[i * S + j] += (double)k * covariance[i * S + j] - sum;
+        }
+    pu__chain_squares(c, r, w, covariance + r * S, Delta + r * S);
     c->trace += c->trace_each;
 }
 
@@ -14460,7 +14540,7 @@ PU__FN double pu__chain_variance(const pu__chain_work *c, pu_int i)
     return sum;
 }
 
-/* How far F moves a state, in units of its noise, at most: from states of which s is the mean and L the factor. Or, with the sums
+/* How far F moves a state, in units of its noise, at most: from states of which s, k apart, is the mean and L the factor. Or, with the sums
    of gradients in F, and behind them in B, how far that takes those in place of the states, as a share of the latter. Parts that
    are not diffuse are those with parameters in F. kind: of the step. */
 PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double *s, const double *Delta)
@@ -14469,8 +14549,8 @@ PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double
     pu__sparse_rows F = pu__chain_at(&k->F, kind), B = pu__chain_at(&k->B, kind);
     const double *K = Delta ? Delta + k->r * k->S : NULL;
     double most = 0;
-    for (pu_int i = 0, d = 0; i < k->S; i++) {
-        double noise = 0, move = 0, share = K ? (double)(k->kinds > 1 ? 1 : k->T) : 1;
+    for (pu_int i = 0, d = 0; k->d < k->S && i < k->S; i++) {
+        double noise = 0, move = 0, share = K ? (double)(k->kinds > 1 ? c->k : c->k * k->T) : 1;
         int diffuse = d < k->d && k->diffuse[d] == i;
         d += diffuse;
         for (pu_int at = B.start[i]; !diffuse && at < B.start[i + 1]; at++) {
@@ -14479,7 +14559,7 @@ PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double
         }
         for (pu_int at = F.start[i]; noise > 0 && at < F.start[i + 1]; at++) {
             pu_int j = F.col[at];
-            double size = s ? sqrt(s[j] * s[j] + pu__chain_variance(c, j)) : 0;
+            double size = s ? sqrt(s[j * c->k] * s[j * c->k] + pu__chain_variance(c, j)) : 0;
             for (pu_int l = B.start[i]; Delta && l < B.start[i + 1]; l++)
                 size += fabs(Delta[B.col[l] * k->S + j]);
             move += fabs(F.value[at] - (i == j)) * size / sqrt(noise);
@@ -14509,18 +14589,18 @@ PU__FN void pu__chain_spread(pu__chain_work *c)
    N h: Sigma_t itself may have entries far larger than it, and would have lost their difference. */
 PU__FN double pu__chain_seen(pu__chain_work *c, const pu_real *h, pu_int first, pu_int n, double *z)
 {
-    pu_int S = c->chain->S;
-    double square = 0;
-    for (pu_int i = 0; z && i < n; i++)
+    pu_int S = c->chain->S, rows = c->q + S;
+    double square = 0, *seen = c->square;
+    memset(seen, 0, (size_t)rows * sizeof *seen);
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int l = 0; h[i] != 0 && l < rows; l++)
+            seen[l] += c->N[l * S + first + i] * (double)h[i];
+    for (pu_int l = 0; l < rows; l++)
+        square += seen[l] * seen[l];
+    for (pu_int i = 0; z && i < n; i++) {
         z[i] = 0;
-    for (pu_int l = 0; l < c->q + S; l++) {
-        const double *row = c->N + l * S + first;
-        double sum = 0;
-        for (pu_int i = 0; i < n; i++)
-            sum += row[i] * (double)h[i];
-        square += sum * sum;
-        for (pu_int i = 0; z && i < n; i++)
-            z[i] += row[i] * sum;
+        for (pu_int l = 0; l < rows; l++)
+            z[i] += c->N[l * S + first + i] * seen[l];
     }
     return square;
 }
@@ -14539,24 +14619,60 @@ PU__FN void pu__chain_sizes(pu__value *v, double psi, double root, double e, dou
     v->rounding += psi * terms * (off + DBL_EPSILON * terms);
 }
 
-/* The terms of an observed row m of Phi: with left = e - phi's and the square phi'Sigma phi,
-     psi: (left^2 + square - 1/psi)/2   eta: -psi left   phi: psi (Sigma phi - left s) */
-PU__FN pu_status pu__chain_row_terms(pu__direct *e, pu_int row, pu_int at, pu_int count, double left, double square,
-                                     double *z, pu_real *lane)
+/* The terms of an observed row of Phi, `count` entries from state `first` on: with left = e - phi's of each series and the square
+   phi'Sigma phi,
+     psi: (left^2 + square - 1/psi)/2   eta: -psi left   phi: psi (Sigma phi - left s)
+   z: Sigma phi, or NULL where phi has no gradient; used up. */
+PU__FN pu_status pu__chain_row_terms(pu__direct *e, pu_int row, pu_int first, pu_int count, double square, double *z,
+                                     pu_real *lane)
 {
+    pu__chain_work *c = &e->chain;
     pu__posterior *p = e->post;
     const pu__slots *s = &p->slots;
     const pu_op *Phi = p->model->Phi;
-    double psi = (double)p->model->psi[row];
-    lane[s->psi + row] += (pu_real)((left * left + square - 1 / psi) / 2);
-    e->chain.eta[row] -= (pu_real)(psi * left);
+    pu_int k = c->k;
+    double psi = (double)p->model->psi[row], squares = 0;
+    for (pu_int j = 0; j < k; j++) {
+        squares += c->left[j] * c->left[j];
+        c->series[j].eta[row] -= (pu_real)(psi * c->left[j]);
+    }
+    lane[s->psi + row] += (pu_real)((squares + (double)k * (square - 1 / psi)) / 2);
     if (!z)
         return PU_OK;
     for (pu_int i = 0; i < count; i++) {
-        double x = e->column[at + i] + ((at + i) % e->chain.chain->S == e->chain.chain->level ? e->chain.reference : 0);
-        z[i] = psi * (z[i] - left * x);
+        double sum = 0;
+        int level = first + i == c->chain->level;
+        for (pu_int j = 0; j < k; j++)
+            sum += c->left[j] * (c->mean[(first + i) * k + j] + (level ? c->series[j].reference : 0));
+        z[i] = psi * ((double)k * z[i] - sum);
     }
     return pu__note_failure(p, Phi->row_grad(Phi, row, z, lane + s->Phi), "Phi.row_grad");
+}
+
+/* What the row of Phi in e->row, `count` entries from state `first` on, makes of the mean of each series: phi's into c->left, or
+   where that is observed as row number `place` (else -1) e - phi's. square: phi'Sigma phi. */
+PU__FN void pu__chain_look(pu__direct *e, pu_int place, pu_int first, pu_int count, double psi, double square)
+{
+    pu__chain_work *c = &e->chain;
+    pu_int k = c->k;
+    double root = pu__chain_root(c, psi);
+    c->trace += place < 0 ? 0 : psi * square;
+    for (pu_int j = 0; j < k; j++) {
+        pu__chain_series *one = c->series + j;
+        double there = 0, terms = 0, y;
+        for (pu_int i = 0; i < count; i++) {
+            double term = (double)e->row[i] * c->mean[(first + i) * k + j];
+            there += term;
+            terms += fabs(term);
+        }
+        one->row_terms = pu__max(one->row_terms, terms);
+        one->row_sum = pu__max(one->row_sum, fabs(there) + root / psi);
+        if (place < 0)
+            continue;
+        y = pu__chain_e(e, j, place, e->row, first, count);
+        c->left[j] = y - there;
+        pu__chain_sizes(&one->v, psi, root, y, there);
+    }
 }
 
 /* What the rows of Phi see of step t: their terms of the gradient (lane may be NULL), and fit = phi_m'Sigma phi_m of every row,
@@ -14569,7 +14685,7 @@ PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *se
     for (; *row < p->M; ++*row) {
         pu_int at = 0, count = pu__chain_fetch(e, *row, &at);
         int observed = *seen < p->observed && p->list[*seen] == *row;
-        double psi = (double)p->model->psi[*row], root = pu__chain_root(c, psi), square = 0, there = 0, terms = 0, y;
+        double square = 0;
         double *z = lane && p->slots.want_Phi ? c->row : NULL;
         if (count < 1 || at % S + count > S)
             return PU_E_UNSUPPORTED;
@@ -14586,59 +14702,59 @@ PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *se
             square = c->square_at_rest;
         else if (observed && lane)
             square = pu__chain_seen(c, e->row, at % S, count, z);
-        for (pu_int i = 0; i < count; i++) {
-            double term = (double)e->row[i] * e->column[at + i];
-            there += term;
-            terms += fabs(term);
-        }
-        c->row_terms = pu__max(c->row_terms, terms);
-        c->row_sum = pu__max(c->row_sum, fabs(there) + root / psi);
-        if (!observed)
-            continue;
-        y = pu__chain_e(e, *seen, e->row, at % S, count);
-        ++*seen;
-        c->trace += psi * square;
-        pu__chain_sizes(&c->v, psi, root, y, there);
-        if (lane && pu__chain_row_terms(e, *row, at, count, y - there, square, z, lane))
+        pu__chain_look(e, observed ? *seen : -1, at % S, count, (double)p->model->psi[*row], square);
+        *seen += observed;
+        if (observed && lane && pu__chain_row_terms(e, *row, at % S, count, square, z, lane))
             return PU_E_OPERATOR;
     }
     return PU_OK;
 }
 
-/* Backward: all observations into U, value, log det, then the mean forward; see above. */
+/* Makes ready for c->k series of the same observed rows. The level of each counts from the mean of its y on: no digits for what it
+   has in common. */
+PU__FN void pu__chain_open(pu__direct *e)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    const pu__posterior *p = e->post;
+    const pu_op *Phi = p->model->Phi;
+    memset(c->W, 0, (size_t)((k->r + k->S) * c->wide) * sizeof *c->W);
+    memset(c->alike, 0, (size_t)k->S * sizeof *c->alike);
+    memset(c->old, 0, (size_t)(k->S * k->S) * sizeof *c->old);
+    c->like[0] = 0;
+    c->psi = 0;
+    c->count = 0;
+    c->calm = 0;
+    c->glides = 0;
+    c->square_at_rest = -1;
+    e->kappa = 1;
+    c->plain = Phi->data == k->readout && Phi->rows == k->T && Phi->params == k->S;
+    if (c->plain)
+        pu__copy(e->row, k->readout, k->S);
+    for (pu_int j = 0; j < c->k; j++) {
+        double sum = 0;
+        for (pu_int i = 0; i < p->observed; i++)
+            sum += (double)p->now.e[j * p->n_rows + pu__place(p, i)];
+        c->series[j].reference = k->level >= 0 && p->observed > 0 ? sum / (double)p->observed : 0;
+        c->series[j].value = 0;
+    }
+}
+
+/* Backward: all observations into U, value, log det; see above. n: the number of the first series, for messages. */
 PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
 {
     pu__chain_work *c = &e->chain;
     const pu__chain *k = c->chain;
     pu__logs logs = {0, 1};
     pu_int seen = e->post->observed;
-    const pu_op *Phi = e->post->model->Phi;
-    double sum = 0;
-    memset(c->W, 0, (size_t)((k->r + k->S) * c->wide) * sizeof *c->W);
-    c->value = 0;
-    c->like[0] = 0;
-    c->psi = 0;
-    c->count = 0;
-    c->square_at_rest = -1;
-    c->plain = Phi->data == k->readout && Phi->rows == k->T && Phi->params == k->S;
-    if (c->plain)
-        pu__copy(e->row, k->readout, k->S);
-    e->kappa = 1;
-    /* the level counts from the mean of y on: no digits for what it has in common */
-    for (pu_int i = 0; i < seen; i++)
-        sum += (double)e->post->now.e[pu__place(e->post, i)];
-    c->reference = k->level >= 0 && seen > 0 ? sum / (double)seen : 0;
-    memset(c->alike, 0, (size_t)k->S * sizeof *c->alike);
-    memset(c->old, 0, (size_t)(k->S * k->S) * sizeof *c->old);
-    c->calm = 0;
-    c->glides = 0;
+    pu__chain_open(e);
     for (pu_int t = k->T - 1; t >= 0; t--) {
         if (!pu__chain_alike(e, t, seen - 1)) {
             c->calm = 0;
             c->glides = 0;
         }
-        /* learning costs S + 1 steps */
-        if (c->calm > 2 && c->glides == 0 && t > 4 * (k->S + 1))
+        /* learning costs about as much as a few steps */
+        if (c->calm > 2 && c->glides == 0 && t > 8)
             pu__chain_learn(e, t);
         if (c->glides > 0 && t > 0) {
             pu__chain_glide(e, t, --seen, &logs);
@@ -14648,7 +14764,7 @@ PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
             return report->status;
         if (t == 0)
             break;
-        pu__chain_back(e, t, &logs);
+        pu__chain_back(e, t, c->k, c->g + t * k->r * c->k, &logs);
         c->like[t] = t;
         pu__chain_rest(c, c->wide, c->W + k->r * (c->wide + 1));
     }
@@ -14657,12 +14773,24 @@ PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
     if (pu__chain_begin(e, &logs, n, report))
         return report->status;
     e->logdet = 2 * (logs.sum + log(logs.product));
-    if (!pu__finite_double(e->logdet) || !pu__finite_double(c->value))
-        return pu__fail(report, PU_NONFINITE, "A", n, -1);
-    return PU_OK;
+    return pu__finite_double(e->logdet) ? PU_OK : pu__fail(report, PU_NONFINITE, "A", n, -1);
 }
 
-/* Forward: mean, and where `spread` covariances with what is made of them. variance (D), fit (M), lane may be NULL. */
+/* What the series keep of step t: its mean, from the reference on; how far F has moved them. */
+PU__FN void pu__chain_keep(pu__chain_work *c, pu_int t, int moves)
+{
+    const pu__chain *chain = c->chain;
+    pu_int S = chain->S;
+    for (pu_int j = 0; j < c->k; j++) {
+        pu__chain_series *one = c->series + j;
+        if (moves)
+            one->moves = pu__max(one->moves, pu__chain_moves(c, pu__chain_kind(chain, t), c->before + j, NULL));
+        for (pu_int i = 0; one->x && i < S; i++)
+            one->x[t * S + i] = (pu_real)(c->mean[i * c->k + j] + (i == chain->level ? one->reference : 0));
+    }
+}
+
+/* Forward: means, and where `spread` covariances with what is made of them. variance (D), fit (M), lane may be NULL. */
 PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance, pu_real *fit, pu_real *lane)
 {
     pu__chain_work *c = &e->chain;
@@ -14672,16 +14800,11 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
     int rests;
     memset(c->sums, 0, (size_t)e->post->model->Gamma->params * sizeof *c->sums);
     c->trace = 0;
-    c->largest = 0;
-    c->moves = 0;
-    c->row_terms = 0;
-    c->row_sum = 0;
-    memset(&c->v, 0, sizeof c->v);
     for (pu_int t = 0; t < k->T; t++) {
         if (t == 0)
             pu__chain_first(e);
         else
-            pu__chain_mean(e, t, c->row);
+            pu__chain_mean(c, t);
         /* L at rest stays there while the steps are alike */
         if (t < 2 || c->like[t] != c->like[t - 1])
             c->calm = 0;
@@ -14689,9 +14812,9 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
         if (t > 0 && spread && !rests)
             pu__chain_covariance(c, t);
         if (t > 0 && spread)
-            pu__chain_shocks(e, t, c->row);
-        if (t > 0 && spread && (!rests || t % 8 == 0)) /* at rest the means alone change: a sample of them */
-            c->moves = pu__max(c->moves, pu__chain_moves(c, pu__chain_kind(k, t), e->column + (t - 1) * S, NULL));
+            pu__chain_shocks(c, t);
+        /* at rest the means alone change: a sample of them */
+        pu__chain_keep(c, t, t > 0 && spread && (!rests || t % 8 == 0));
         if (t > 0 && spread && !rests)
             pu__chain_transition(c, t);
         if (!rests)
@@ -14720,40 +14843,47 @@ PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
     const pu__chain *k = c->chain;
     pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
     double *s = c->square, *before = s + S, *w = c->row;
+    memset(s, 0, (size_t)S * sizeof *s);
     for (pu_int t = 0; t < k->T; t++) {
         pu_int n = t > 0 ? r : cols;
         const double *G = pu__chain_G(c, t), *V = t > 0 ? G + r * S : c->inverse;
         memcpy(before, s, (size_t)S * sizeof *s);
-        memset(s, 0, (size_t)S * sizeof *s);
         for (pu_int i = 0; i < n; i++) {
             w[i] = t > 0 ? -pu__dot_short(S, G + i * S, before) : 0;
             for (pu_int j = i; j < n; j++)
                 w[i] += V[i * n + j] * (double)normals[j];
         }
-        if (t > 0) {
-            pu__chain_step(k, t, before, w, s);
-        } else
-            pu__chain_start(k, w, s);
+        if (t > 0)
+            pu__chain_step(k, t, 1, before, w, s);
+        else
+            pu__chain_start(k, 1, w, s);
         for (pu_int i = 0; i < S; i++)
             z[t * S + i] = (pu_real)s[i];
         normals += n;
     }
 }
 
-/* Memory for that. */
+/* Memory for that, and for as many series side by side as post->group. */
 PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
 {
     pu__chain_work *c = &e->chain;
     const pu__chain *k = pu__chain_of(e->post->model->Gamma);
-    pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
+    pu_int S = k->S, r = k->r, cols = k->r0 + k->d, group = e->post->group, columns = pu__most(group, S + 1);
     c->chain = k;
-    c->wide = r + S + 1;
+    c->wide = r + S + columns;
     c->W = pu__doubles(arena, r + S, c->wide);
+    c->other = pu__doubles(arena, r + S, c->wide);
     c->row = pu__doubles(arena, c->wide + cols, 1);
-    c->steps = pu__doubles(arena, k->T, r + r * S + r * r);
-    c->start = pu__doubles(arena, k->r0 + S, cols + 1);
+    c->g = pu__doubles(arena, k->T * r, group);
+    c->steps = pu__doubles(arena, k->T, r * S + r * r);
+    c->start = pu__doubles(arena, k->r0 + S, cols + group);
     c->inverse = pu__doubles(arena, cols, cols);
-    c->first = pu__doubles(arena, cols, 1);
+    c->first = pu__doubles(arena, cols, group);
+    c->mean = pu__doubles(arena, S, group);
+    c->before = pu__doubles(arena, S, group);
+    c->w = pu__doubles(arena, r, group);
+    c->left = pu__doubles(arena, group, 1);
+    c->series = (pu__chain_series *)pu__take(arena, group, 1, sizeof *c->series);
     c->L = pu__doubles(arena, S, S);
     c->N = pu__doubles(arena, S + pu__most(r, cols), S);
     c->square = pu__doubles(arena, S + 2, S + cols);
@@ -14762,9 +14892,10 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
     c->old = pu__doubles(arena, S, S);
     c->alike = pu__doubles(arena, S, 1);
     c->glide = pu__doubles(arena, r + S + 1, S + 1);
+    c->in = pu__doubles(arena, S + 1, columns);
+    c->out = pu__doubles(arena, r + S + 1, columns);
     c->covariance = pu__doubles(arena, r, S + r);
     e->row = pu__reals(arena, S, 1);
-    e->column = pu__doubles(arena, k->T, S);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -14854,17 +14985,17 @@ typedef struct {
     pu_status (*solve)(PU__COLUMNS_ARGS); /* x = A^-1 u */
     pu_status (*sigma)(PU__SIGMA_ARGS);   /* lane += e->times the gradient of 1/2 tr(A Sigma) */
     pu_status (*spread)(PU__SPREAD_ARGS);
-    int shares; /* prepare asks for the observed rows alone, not for y: data of one pattern share a factor */
 } pu__engine_functions;
 
-/* In the order of pu_engine; default, iterative and auto have none. */
+/* In the order of pu_engine; default, iterative and auto have none. prepare asks for the observed rows alone, not for y: data of one
+   pattern share a factor. */
 static const pu__engine_functions pu__engines[PU_ENGINES] = {
     PU__ZERO,
     PU__ZERO,
-    {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread, 1},
-    {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread, 1},
-    {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread, 1},
-    {pu__kalman_prepare, pu__banded_solve, pu__band_terms, pu__band_spread, 0}};
+    {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread},
+    {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread},
+    {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread},
+    {pu__kalman_prepare, pu__kalman_solve, pu__band_terms, pu__band_spread}};
 
 static const char pu__no_precision[] = "Gamma (a structural model has no precision: take PU_KALMAN, or leave the engine open)";
 
@@ -14925,6 +15056,7 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
         return;
     e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof *e->markov);
     e->kalman = pu__doubles(arena, e->post->model->Gamma->form == PU_FORM_STATES ? D / S : D, 3 * S + 2 * S * S);
+    e->gains = pu__doubles(arena, e->post->M, S);
     e->squares = pu__doubles(arena, 9 * S + 4, S);
     if (!e->markov || !e->squares)
         return;
@@ -15132,6 +15264,13 @@ PU__FN double pu__chain_cost(const pu__chain *c, int grad)
     return T * (back + (grad ? ahead : 0));
 }
 
+/* And for the means of a series alone, as one of some columns side by side. */
+PU__FN double pu__chain_mean_cost(const pu__chain *c)
+{
+    double S = (double)c->S, r = (double)c->r;
+    return (double)c->T * (10 + 4 * (S + r) + 0.5 * r * S);
+}
+
 /* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long
    loops, and what each vector, row and column costs besides. The constants are a fit to measurements on one machine
    (docs/design.md, "the planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both
@@ -15177,8 +15316,8 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     case PU_KALMAN:
         if (job->Gamma->form == PU_FORM_CHAIN)
             return pu__chain_cost(pu__chain_of(job->Gamma), grad > 0);
-        return 1e300;
-    /* Kalman is never cheaper than banded, which can do whatever it can: auto takes it where rounding is too large */
+        /* never cheaper than banded, which can do whatever it can: auto takes it where rounding is too large */
+        return job->engine == PU_KALMAN ? 7 * pu__cost(job, PU_BANDED, observed) : 1e300;
     default: return 1e300;
     }
 }
@@ -15190,9 +15329,11 @@ PU__FN double pu__mean_cost(const pu__job *job, pu_engine engine, pu_int observe
     double D = (double)job->D;
     double phi = pu__flops(job->Phi) * m / (double)job->M;
     double solve = D * (10 + 0.2 * D);
+    if (job->Gamma->form == PU_FORM_CHAIN)
+        return 300 + 10 * m + pu__chain_mean_cost(pu__chain_of(job->Gamma));
     if (engine == PU_DUAL)
         solve = m * (0.25 * m + 0.1 * D);
-    if (engine == PU_BANDED)
+    if (engine == PU_BANDED || engine == PU_KALMAN)
         solve = D * (5 + 2 * (double)job->width);
     return 300 + solve + 10 * D + 12 * m + PU__NS * (pu__flops(job->Gamma) + (3 + 2 * job->any_grad) * phi);
 }
@@ -15202,7 +15343,7 @@ PU__FN double pu__shared_cost(const pu__job *job, pu_engine engine, pu_int obser
 {
     double alone = pu__cost(job, engine, observed), mean = pu__mean_cost(job, engine, observed);
     double shared = alone / (double)times + mean;
-    return times < 2 || !pu__engines[engine].shares || alone < shared ? alone : shared;
+    return times < 2 || engine == PU_ITERATIVE || alone < shared ? alone : shared;
 }
 
 /* The same as the choice sees it. An autoregression of order P has a condition that grows with P, so that 30 steps do little,
@@ -15302,8 +15443,7 @@ PU__FN void pu__assign_one(pu__job *job, pu_int count, pu_int times)
     /* the dual engine stands in where it is better than dense */
     if (job->engine == PU_ENGINE_AUTO && count < job->D && job->D <= PU__STAND_IN)
         job->most[PU_DUAL] = pu__most(job->most[PU_DUAL], count);
-    /* Kalman has no price of its own; the order of magnitude is the band's */
-    job->ns += pu__shared_cost(job, engine == PU_KALMAN && job->Gamma->form != PU_FORM_CHAIN ? PU_BANDED : engine, count, times);
+    job->ns += pu__shared_cost(job, engine, count, times);
 }
 
 /* Reads the data once: checks every observation, and finds who serves whom. Once more where data share patterns, since how
@@ -15330,7 +15470,7 @@ PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
         pu__assign_one(job, pu__count_observed(job->data, n), pu__times(job, pu__pattern_of(job, n)));
     job->sharing = 0;
     for (int e = PU_DENSE; e < PU_ENGINE_AUTO; e++)
-        job->sharing |= pu__engines[e].shares && job->distinct[e] + 0.5 < (double)job->served[e];
+        job->sharing |= job->distinct[e] + 0.5 < (double)job->served[e];
     pu__reserve(job);
     return PU_OK;
 }
@@ -15359,7 +15499,7 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         pu__put_number(&t, " of ", job->N);
         pu__put(&t, " data by ");
         pu__put(&t, pu_engine_text((pu_engine)e));
-        if (patterns < served && pu__engines[e].shares) {
+        if (patterns < served && e != PU_ITERATIVE) {
             pu__put_number(&t, " in ", patterns);
             pu__put(&t, patterns == 1 ? " pattern" : " patterns");
         }
@@ -15400,7 +15540,8 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
 {
     const pu_int *served = job->served;
     pu_int D = job->D;
-    pu_int kmax = pu__most(job->kmax, job->group);
+    /* a chain's engine has columns of its own */
+    pu_int kmax = job->Gamma->form == PU_FORM_CHAIN ? job->kmax : pu__most(job->kmax, job->group);
     pu_int batch = job->batch;
     pu__posterior *p = &w->post;
     pu__direct *e = &w->direct;
@@ -15774,7 +15915,7 @@ PU__FN void pu__units(const pu__job *job, pu_int i, pu_int count, double *cost)
     pu_engine engine = pu__engine_for(job, observed, pu__times(job, pu__pattern_of(job, n)));
     double alone = pu__cost(job, engine, observed), mean = alone;
     pu_int units = count;
-    if (count > 1 && pu__engines[engine].shares) {
+    if (count > 1 && engine != PU_ITERATIVE) {
         mean = pu__mean_cost(job, engine, observed);
         double parts = (double)count * mean / alone; /* an operator's flops may be anything: infinite, or no number */
         units = parts < (double)job->lanes ? (pu_int)parts : job->lanes;
@@ -16975,69 +17116,91 @@ PU__FN pu_status pu__direct_terms(const pu__job *job, pu__worker *w, pu_real *la
     return PU_OK;
 }
 
-/* The same for a chain, all of it by its engine. */
-PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
+/* What rounding leaves of series j of those at hand, datum n, by the engine of a chain. Rotations are stable, so that in units of
+   standard deviations the mean is off by eps times the largest row, e in units of the noise, and times the shocks enlarged by the
+   ratio of a column to its pivot. e = y - eta is rounded before the level's reference is taken off. */
+PU__FN void pu__chain_told(const pu__job *job, pu__worker *w, pu_int j, pu_int n)
 {
-    pu__direct *e = &w->direct;
-    pu__chain_work *c = &e->chain;
+    const pu__direct *e = &w->direct;
+    const pu__chain_work *c = &e->chain;
+    const pu__chain_series *one = c->series + j;
+    const pu__posterior *p = &w->post;
     pu__staged_column *column = job->columns + n * job->cols;
-    pu_int D = job->D, S = c->chain->S;
-    int spread = job->any_grad || job->variance || job->fit;
+    pu_int S = c->chain->S;
     pu__mean_error mean = PU__ZERO;
     double dof = (double)job->Gamma->noise, given = 0, through = 0, size, relative;
-    pu_status status;
-    c->eta = job->etas > 1 ? job->eta_grad + n * job->M : lane + job->slots.eta;
-    if (pu__chain_filter(e, n, report))
-        return report->status;
-    status = pu__chain_forward(e, spread, job->variance ? job->variance + n * D : NULL,
-                               job->fit ? job->fit + n * job->M : NULL, job->any_grad ? lane : NULL);
-    if (status == PU_E_UNSUPPORTED)
-        return pu__fail(report, status, "Phi.row (Kalman: one time step per row)", n, -1);
-    if (status)
-        return status;
-    job->logdet[n] = e->logdet;
-    job->served_by[n] = PU_KALMAN;
-    for (pu_int j = 0; j < job->cols; j++)
-        (void)pu__direct_record(job, n, n * job->cols + j);
-    column->value = c->value - w->post.log_psi / 2;
-    /* Rounding: rotations are stable, so that in units of standard deviations the mean is off by eps times the largest row, e
-       in units of the noise, and times the shocks enlarged by the ratio of a column to its pivot. e = y - eta is rounded before the
-       level's reference is taken off. */
-    for (pu_int i = 0; job->model->eta && i < w->post.observed; i++) {
-        pu_int row = w->post.list[i];
-        double y = fabs((double)w->post.now.e[pu__place(&w->post, i)]) +
+    for (pu_int i = 0; job->model->eta && i < p->observed; i++) {
+        pu_int row = p->list[i];
+        double y = fabs((double)p->now.e[j * p->n_rows + pu__place(p, i)]) +
                    fabs((double)pu__eta(job->model, pu__datum(job->data, n))[row]);
         given = pu__max(given, (double)PU__EPS * sqrt((double)job->model->psi[row]) * y);
     }
-    mean.error = DBL_EPSILON * (c->v.spread + e->kappa * (1 + c->largest)) + given;
-    mean.size = c->largest;
-    size = fabs(column->value) + fabs(e->logdet) / 2 + (double)w->post.observed + 1;
-    column->nll_rounding = DBL_EPSILON * (c->v.rounding + fabs(w->post.log_psi) + e->kappa + dof + fabs(e->logdet)) +
-                           dof * mean.error * mean.error / 2 + given * sqrt(2 * fabs(c->value) * (double)w->post.observed);
+    mean.error = DBL_EPSILON * (one->v.spread + e->kappa * (1 + one->largest)) + given;
+    mean.size = one->largest;
+    size = fabs(column->value) + fabs(e->logdet) / 2 + (double)p->observed + 1;
+    column->nll_rounding = DBL_EPSILON * (one->v.rounding + fabs(p->log_psi) + e->kappa + dof + fabs(e->logdet)) +
+                           dof * mean.error * mean.error / 2 + given * sqrt(2 * fabs(one->value) * (double)p->observed);
     relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa);
     relative = pu__max(relative, 4 * PU__AT_REST(S));
     if (job->stage.x)
-        relative = pu__max(relative, pu__max(mean.error, (double)PU__EPS * c->row_terms / c->row_sum));
+        relative = pu__max(relative, pu__max(mean.error, (double)PU__EPS * one->row_terms / one->row_sum));
     /* F is rounded; in its gradients so are the shocks, by kappa more, and their sums to pu_real */
-    relative = pu__max(relative, DBL_EPSILON * c->moves * (job->any_grad ? e->kappa : 1));
+    relative = pu__max(relative, DBL_EPSILON * one->moves * (job->any_grad ? e->kappa : 1));
     for (pu_int kind = 0; job->any_grad && kind < c->chain->kinds; kind++)
         through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * c->chain->r * (S + c->chain->r)));
     relative = pu__max(relative, (double)PU__EPS * through);
     if (job->any_grad)
         relative = pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
     column->rounding.relative = pu__max(relative, column->nll_rounding / size);
-    pu__gradient_losses(job, w, &c->v, &mean, DBL_EPSILON, &column->rounding);
-    column->eta_size = c->v.eta;
-    for (pu_int t = 0; c->chain->level >= 0 && t < c->chain->T; t++)
-        e->column[t * S + c->chain->level] += c->reference;
-    for (pu_int i = 0; job->stage.x && i < D; i++)
-        job->stage.x[n * job->cols * D + i] = (pu_real)e->column[i];
-    for (pu_int j = 1; job->want_draws && j < job->cols; j++) {
-        const pu_options *o = job->o;
-        pu_normals(o->seed, *w->post.now.id, (uint32_t)(j - 1), o->step, PU__STREAM_PRIOR, 0, job->Gamma->noise, w->eps.at);
-        pu__chain_draw(e, w->eps.at, job->stage.x + (n * job->cols + j) * D);
+    pu__gradient_losses(job, w, &one->v, &mean, DBL_EPSILON, &column->rounding);
+    column->eta_size = one->v.eta;
+}
+
+/* `count` data of a chain with the same observed rows, from place `at` of the order on, side by side: values, means, draws,
+   diagonals, the gradient. The first of them, or another one of these rows, is loaded. */
+PU__FN pu_status pu__chain_run(const pu__job *job, pu__worker *w, pu_int at, pu_int count, pu_real *lane, pu_report *report)
+{
+    pu__direct *e = &w->direct;
+    pu__chain_work *c = &e->chain;
+    const pu_options *o = job->o;
+    pu_int D = job->D, M = job->M, cols = job->cols, n = pu__ordered(job, at);
+    pu_real *variance = job->variance ? job->variance + n * D : NULL, *fit = job->fit ? job->fit + n * M : NULL;
+    pu_status status;
+    c->k = count;
+    memset(c->series, 0, (size_t)count * sizeof *c->series);
+    for (pu_int j = 0; j < count; j++) {
+        pu_int m = w->member[j] = pu__ordered(job, at + j);
+        job->c[m] = pu__posterior_join(&w->post, job->data, m, j);
+        job->observed[m] = w->post.observed;
+        job->served_by[m] = PU_KALMAN;
+        c->series[j].eta = job->etas > 1 ? job->eta_grad + m * M : lane + job->slots.eta;
+        c->series[j].x = job->stage.x ? job->stage.x + m * cols * D : NULL;
     }
-    return PU_OK;
+    if (pu__chain_filter(e, n, report))
+        return report->status;
+    status = pu__chain_forward(e, job->any_grad || variance || fit, variance, fit, job->any_grad ? lane : NULL);
+    if (status == PU_E_UNSUPPORTED)
+        return pu__fail(report, status, "Phi.row (Kalman: one time step per row)", n, -1);
+    for (pu_int j = 0; j < count && !status; j++) {
+        pu_int m = w->member[j];
+        if (!pu__finite_double(c->series[j].value))
+            return pu__fail(report, PU_NONFINITE, "A", m, -1);
+        job->logdet[m] = e->logdet;
+        for (pu_int i = 0; i < cols; i++)
+            (void)pu__direct_record(job, m, m * cols + i);
+        job->columns[m * cols].value = c->series[j].value - w->post.log_psi / 2;
+        pu__chain_told(job, w, j, m);
+        for (pu_int i = 1; job->want_draws && i < cols; i++) {
+            pu_normals(o->seed, pu__datum_id(job->data, m), (uint32_t)(i - 1), o->step, PU__STREAM_PRIOR, 0, job->Gamma->noise,
+                       w->eps.at);
+            pu__chain_draw(e, w->eps.at, job->stage.x + (m * cols + i) * D);
+        }
+        if (variance && j > 0)
+            pu__copy(job->variance + m * D, variance, D);
+        if (fit && j > 0)
+            pu__copy(job->fit + m * M, fit, M);
+    }
+    return status;
 }
 
 /* What data `from` to `to` of the order, whose means are done, have in common: diagonals of Sigma and, where Sigma itself is
@@ -17202,11 +17365,16 @@ PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int at, pu_i
         return pu__iterative_block(job, w, n, first, grad, report);
     if (first)
         return PU_OK;
-    while (job->sharing && pu__engines[w->engine].shares && *to < job->N && job->lane_of[*to] == lane &&
+    while (job->sharing && *to < job->N && job->lane_of[*to] == lane &&
            pu__posterior_same(p, job->data, pu__ordered(job, *to)))
         ++*to;
+    for (pu_int count; job->Gamma->form == PU_FORM_CHAIN && at < *to && !status; at += count) {
+        w->loaded = -1;
+        count = pu__min(job->group, *to - at);
+        status = pu__chain_run(job, w, at, count, grad, report);
+    }
     if (job->Gamma->form == PU_FORM_CHAIN)
-        return pu__chain_datum(job, w, n, grad, report);
+        return status;
     return pu__direct_run(job, w, at, to, grad, report);
 }
 

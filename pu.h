@@ -22115,8 +22115,8 @@ typedef struct {
     /* L-BFGS: steps since the objective fell, more than by rounding, and what it was then; what it was where the fit last
        came to rest, see pu__fit_settle. */
     double idle, mark, rested;
-    /* L-BFGS: 1 = g is the gradient at theta. */
-    double known;
+    /* L-BFGS: 1 = g is the gradient at theta; leaps to a boundary that were none, see pu__fit_leap. */
+    double known, leaps;
     /* As in pu_fit_report; the number of the start; of several starts: a reason to stop that ends no more than this one. */
     double boundaries, boundary, start, stop;
 
@@ -22174,6 +22174,9 @@ typedef struct {
     /* Entries of theta that are linear, how many, and linear x (linear + 2): see pu__fit_linear. */
     pu_int linear, *linear_at;
     double *curvature;
+    /* L-BFGS of few parameters, each linear or on a log or atanh scale: n x n, second derivatives, see pu__fit_newton; and
+       n x (n + 2) to solve with them. Else NULL. */
+    double *H, *normal;
     /* N: the data in the order of this epoch. */
     pu_int *order;
     /* Warm starts, (K+1) x D per datum: of all data, of one batch. */
@@ -22585,12 +22588,20 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit)
 #define PU__IDLE      5     /* steps that together gain no more than rounding: none will */
 #define PU__INFLUENCE 1e-3  /* N times a second derivative on these scales: below, a standard error is above 30 */
 
-/* Is parameter i on a log or atanh scale, where it can run to a boundary? */
+/* Is parameter i on a log, logit or atanh scale, where it can run to a boundary? Then the k of e^(-k |theta|), as which it
+   comes near, else 0. */
 PU__FN int pu__is_scaled(const pu_model *model, pu_int i)
 {
     pu_param param = PU__ZERO;
     pu_model_param(model, i, &param);
-    return param.scale != PU_SCALE_FREE;
+    return param.scale == PU_SCALE_FREE ? 0 : param.scale == PU_SCALE_ATANH ? 2 : 1;
+}
+
+/* A slope, or a second derivative, of a parameter on such a scale that is no influence: it cannot be told from rounding, or a standard
+   error would be above 30. */
+PU__FN double pu__no_influence(const pu__fit *fit)
+{
+    return pu__max(PU__INFLUENCE / (double)fit->N, 4 * (double)PU__EPS * fabs(fit->objective));
 }
 
 /* t along d = fit->m, or less where a parameter on a log or atanh scale would move too far. */
@@ -22637,8 +22648,8 @@ PU__FN double pu__lbfgs_direction(pu__fit *fit)
     return pu__lbfgs_direction(fit);
 }
 
-/* Takes the point tried, t along d. Its pair s, y is held unless the curvature s'y is not safely positive. */
-PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
+/* Holds the pair s, y of the point tried, unless the curvature s'y is not safely positive. */
+PU__FN void pu__lbfgs_pair(pu__fit *fit)
 {
     pu_int n = fit->n, place = ((pu_int)fit->newest + 1) % fit->pairs;
     pu_real *s = fit->S + place * n, *y = fit->Y + place * n;
@@ -22653,12 +22664,32 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
         if ((pu_int)fit->held < fit->pairs)
             fit->held++;
     }
-    pu__copy(fit->theta, fit->next, n);
-    pu__copy(fit->g, fit->v, n);
+}
+
+/* Takes the point tried, t along d. */
+PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
+{
+    pu__copy(fit->theta, fit->next, fit->n);
+    pu__copy(fit->g, fit->v, fit->n);
     fit->rate = t;
     /* Lower by the rule of the search, up to rounding. */
     if (fit->comparable && fit->exact)
         pu__fit_keep_best(fit, fit->objective, fit->step + 1);
+}
+
+/* Few enough for second derivatives by differences of gradients, and on scales where the steps of these are known? A linear entry
+   takes steps of any length. */
+PU__FN int pu__is_small(const pu__fit *fit)
+{
+    enum { SMALL = 12 };
+    pu_int n = fit->model->params;
+    int is_small = n <= SMALL && fit->o->tolerance == 0;
+    for (pu_int i = 0; is_small && i < n; i++) {
+        pu_param param = PU__ZERO;
+        pu_model_param(fit->model, i, &param);
+        is_small = param.linear || param.scale != PU_SCALE_FREE;
+    }
+    return is_small;
 }
 
 /* N g'H^-1 g, of which the direction d = -H^-1 g tells -N g'd: squared standard errors to the minimum. It leaves out
@@ -22765,11 +22796,154 @@ PU__FN pu_status pu__fit_polish(pu__fit *fit, double limit, double *best, double
     return pu__fit_too_far(status) ? PU_OK : status;
 }
 
+/* Second derivatives at theta, of which fit->g is the gradient, into H: differences of gradients over eps^1/4, where what is left of
+   third derivatives and what rounding makes of a difference are about as large. */
+PU__FN pu_status pu__fit_curvature(pu__fit *fit)
+{
+    const pu_real *g = fit->g, *theta = fit->theta;
+    pu_status status = PU_OK;
+    for (pu_int i = 0; i < fit->n && !status; i++) {
+        double step = sqrt(sqrt((double)PU__EPS)), width;
+        if (!pu__is_scaled(fit->model, i))
+            step = theta[i] != 0 ? (double)theta[i] : 1;
+        pu__copy(fit->next, theta, fit->n);
+        fit->next[i] += (pu_real)(g[i] > 0 ? -step : step);
+        width = (double)fit->next[i] - (double)theta[i];
+        status = pu__fit_probe(fit);
+        if (!status && fit->doubt > 0)
+            return PU_NONFINITE; /* no witness */
+        for (pu_int j = 0; j < fit->n; j++)
+            fit->H[j * fit->n + i] = ((double)fit->v[j] - (double)g[j]) / width;
+    }
+    return status;
+}
+
+/* fit->m = -H^-1 g; *rest = N g'H^-1 g: squared standard errors to the minimum. An entry whose H_ii is zero stays as it is. Returns 0
+   when H is not positive on the others. */
+PU__FN int pu__newton_direction(pu__fit *fit, double *rest)
+{
+    pu_int n = fit->n, wide = n + 2;
+    double *a = fit->normal, sum = 0;
+    int is_positive = 1;
+    for (pu_int i = 0; i < n; i++) {
+        for (pu_int j = 0; j < n; j++) {
+            int counts = fit->H[i * (n + 1)] != 0 && fit->H[j * (n + 1)] != 0;
+            a[i * wide + j] = counts ? (fit->H[i * n + j] + fit->H[j * n + i]) / 2 : (double)(i == j);
+        }
+        a[i * wide + n] = fit->H[i * (n + 1)] != 0 ? -(double)fit->g[i] : 0;
+        a[i * wide + n + 1] = a[i * wide + i];
+    }
+    pu__eliminate(n, a);
+    for (pu_int i = 0; i < n; i++) {
+        is_positive &= a[i * wide + i] > 1e-8 * a[i * wide + n + 1];
+        fit->m[i] = (pu_real)a[i * wide + n];
+        sum -= (double)fit->g[i] * a[i * wide + n];
+    }
+    *rest = sum * (double)fit->N;
+    return is_positive;
+}
+
+/* Newton steps from where L-BFGS has come to rest, or nearly, with the same H for all of them. Parameters on a log or atanh scale
+   that have no influence, nor more of it further on, stay where they are: they are at their boundary. *is_done: so near to the minimum
+   that no step is worth it, and H shows that it is one. Else it is found another way. */
+PU__FN pu_status pu__fit_newton(pu__fit *fit, int *is_done)
+{
+    pu_fit_report *r = fit->report;
+    pu_report last = r->last;
+    double N = (double)fit->N, value = fit->objective, flat = pu__no_influence(fit), rest = 0;
+    double least = pu__max(1e-10, (double)PU__EPS * fabs(value) * N);
+    pu_int n = fit->n, boundaries = 0, boundary = -1;
+    pu_status status = pu__fit_curvature(fit);
+    int is_near = !status;
+    for (pu_int i = n - 1; i >= 0 && is_near; i--) {
+        double *own = fit->H + i * (n + 1);
+        if (!pu__is_scaled(fit->model, i) || fabs((double)fit->g[i]) > flat || fabs(*own) > flat)
+            continue;
+        /* a slope that grows on the way down leads somewhere, unless it is rounding */
+        is_near = *own > -1e-3 * flat;
+        *own = 0;
+        boundaries++;
+        boundary = i;
+    }
+    fit->objective = value;
+    fit->doubt = 0;
+    for (int round = 0; round < 5 && is_near; round++) {
+        is_near = pu__newton_direction(fit, &rest);
+        for (pu_int i = 0; i < n; i++) {
+            is_near &= fabs((double)fit->m[i]) < 1 || !pu__is_scaled(fit->model, i);
+            fit->next[i] = fit->theta[i] + fit->m[i];
+        }
+        *is_done = is_near && rest <= pu__max(least, round > 3 ? PU__REST : 0);
+        if (*is_done || !is_near)
+            break;
+        status = pu__fit_probe(fit);
+        is_near = !status && fit->doubt == 0 && fit->objective <= value + PU__NOISE * fabs(value);
+        if (!is_near)
+            break;
+        value = fit->objective;
+        last = r->last;
+        pu__lbfgs_accept(fit, 1);
+    }
+    r->last = last;
+    fit->objective = value;
+    fit->doubt = 0;
+    fit->gradient = pu__gradient_norm(fit, fit->g);
+    if (*is_done) {
+        fit->boundaries = (double)boundaries;
+        fit->boundary = (double)boundary;
+        r->stop = boundaries > 0 ? PU_FIT_BOUNDARY : PU_FIT_CONVERGED;
+    }
+    return pu__fit_too_far(status) ? PU_OK : status;
+}
+
+/* Parameters on a log or atanh scale whose slope falls as e^-|theta| falls are on their way to a boundary, on which each step of
+   a Newton method gains but a factor of e. They go there at once, as far as leaves 1e-8 of the likelihood to be gained. The last pair
+   of L-BFGS tells. *is_done: it was worth it. */
+PU__FN pu_status pu__fit_leap(pu__fit *fit, int *is_done)
+{
+    pu_int n = fit->n, newest = (pu_int)fit->newest;
+    const pu_real *S = fit->S + newest * n, *Y = fit->Y + newest * n;
+    pu_report last = fit->report->last;
+    double N = (double)fit->N, value = fit->objective, least = pu__max(1e-8, (double)PU__EPS * fabs(value) * N), promised = 0;
+    pu_status status;
+    *is_done = 0;
+    if (!fit->H || !fit->exact || fit->held == 0 || fit->doubt > 0 || fit->leaps > 1)
+        return PU_OK;
+    pu__copy(fit->next, fit->theta, n);
+    for (pu_int i = 0; i < n; i++) {
+        double step = (double)S[i], g = (double)fit->g[i], ratio = (g - (double)Y[i]) / g, fall;
+        int scale = pu__is_scaled(fit->model, i);
+        if (!scale || fabs(step) < 0.5 || step * g >= 0 || N * fabs(g) > 1 || N * fabs(g) < 10 * least || !(ratio > 1))
+            continue;
+        /* towards a minimum it falls faster */
+        fall = log(ratio) / fabs(step);
+        if (fall < 0.7 * scale || fall > 1.2 * scale)
+            continue;
+        fit->next[i] += (pu_real)((step > 0 ? 1 : -1) * log(N * fabs(g) / least) / fall);
+        promised += fabs(g) / fall;
+    }
+    if (!(promised > 0))
+        return PU_OK;
+    status = pu__fit_probe(fit);
+    if (!status && fit->doubt == 0 && fit->objective < value - promised / 2) {
+        pu__lbfgs_accept(fit, 1);
+        *is_done = 1;
+        return PU_OK;
+    }
+    fit->leaps++;
+    fit->rejected++;
+    fit->report->last = last;
+    fit->objective = value;
+    fit->doubt = 0;
+    fit->gradient = pu__gradient_norm(fit, fit->g);
+    return pu__fit_too_far(status) ? PU_OK : status;
+}
+
 /* The parameters that have no influence at theta, after pu__fit_polish: far off, their gradient is still next to nothing.
    The fit gets their number, and the first of them. */
 PU__FN void pu__fit_find_boundary(pu__fit *fit)
 {
-    double limit = PU__INFLUENCE / (double)fit->N;
+    double limit = pu__no_influence(fit);
     for (pu_int i = fit->n - 1; i >= 0; i--) {
         double far = fabs((double)fit->m[i]), g = fabs((double)fit->g[i]);
         if (far < 1 || g > limit || fabs((double)fit->v[i] - (double)fit->g[i]) > limit * far)
@@ -22787,6 +22961,12 @@ PU__FN void pu__fit_find_boundary(pu__fit *fit)
 PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
 {
     pu_fit_report *r = fit->report;
+    if (fit->H && fit->exact && fit->doubt == 0) {
+        int is_done = 0;
+        pu_status failed = pu__fit_newton(fit, &is_done);
+        if (failed || is_done)
+            return failed;
+    }
     pu_report last = r->last;
     double value = fit->objective, least = pu__max(PU__REST / (double)fit->N, PU__NOISE * fabs(value));
     double best = HUGE_VAL; /* no value - least, which a wider type would not round the same way in each place */
@@ -22800,6 +22980,7 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
         fit->doubt = best_doubt;
         pu__copy(fit->next, fit->S, fit->n);
         pu__copy(fit->v, fit->Y, fit->n);
+        pu__lbfgs_pair(fit);
         pu__lbfgs_accept(fit, 0);
         return PU_OK;
     }
@@ -22836,6 +23017,10 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     if (fit->known == 0 && fit->comparable && fit->exact)
         pu__fit_keep_best(fit, fit->objective, fit->step);
     fit->known = 1;
+    int is_done = 0;
+    status = pu__fit_leap(fit, &is_done);
+    if (status || is_done)
+        return status;
     double value = fit->objective, doubt = fit->doubt, slope = pu__lbfgs_direction(fit);
     pu_fit_stop reason = -slope <= PU__NOISE * fabs(value) ? PU_FIT_CONVERGED : PU_FIT_STUCK;
     if (fit->idle >= PU__IDLE && fit->o->tolerance == 0)
@@ -22843,12 +23028,14 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     /* As many pairs as there are directions, or as are kept: before that, H^-1 is no more than a guess in some. */
     if (fit->o->tolerance == 0 && (fit->held >= (double)pu__min(fit->n, fit->pairs) || slope == 0)) {
         double rounding = (double)PU__EPS * fabs(value) * (double)fit->N;
-        int is_near = pu__lbfgs_rest(fit, slope) <= pu__max(PU__REST, rounding);
+        /* where H will be looked at, once is enough */
+        int is_near = pu__lbfgs_rest(fit, slope) <= pu__max(fit->H ? 100 * PU__REST : PU__REST, rounding);
         fit->within = is_near ? fit->within + 1 : 0;
-        if (fit->within >= 2)
+        if (fit->within >= (fit->H ? 1 : 2))
             return pu__fit_settle(fit, PU_FIT_CONVERGED);
     }
-    double t = pu__lbfgs_limit(fit, (fit->held > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit));
+    /* the first step has no scale but that of logarithms */
+    double t = pu__lbfgs_limit(fit, (fit->held > 0 ? 1 : (fit->H ? 0.5 : 1) / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit));
     fit->rate = t;
     for (int tries = 0; tries < 20; tries++) {
         double middle = 0.5, asked = t, longer = pu__lbfgs_limit(fit, 2 * t);
@@ -22883,6 +23070,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
                     fit->mark = fit->objective;
                     fit->idle = 0;
                 }
+                pu__lbfgs_pair(fit);
                 pu__lbfgs_accept(fit, t);
                 return PU_OK;
             }
@@ -23564,6 +23752,10 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
             fit->linear = 0;
         fit->linear_at = pu__indices(arena, fit->linear);
         fit->curvature = pu__doubles(arena, fit->linear, fit->linear + 2);
+        if (pu__is_small(fit)) {
+            fit->H = pu__doubles(arena, n, n);
+            fit->normal = pu__doubles(arena, n, n + 2);
+        }
     }
     if (fit->condense) {
         pu_int M = fit->data->m;

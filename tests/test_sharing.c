@@ -10,11 +10,12 @@
 
 enum { N = 90, PATTERNS = 4 };
 
-typedef enum { MATRIX, WIDE_MATRIX, SERIES, STATES, KINDS } kind_of_model;
+typedef enum { MATRIX, WIDE_MATRIX, SERIES, STATES, PARTS, KINDS } kind_of_model;
 
 typedef struct {
     pu_ar ar;
     pu_ssm ssm;
+    pu_model model; /* PARTS */
     pu_op Gamma, Phi;
     pu_lgm lgm;
     pu_data data;
@@ -42,6 +43,18 @@ static void fill_data(shared *s, uint64_t seed)
     s->data = pu_data_masked(N, M, s->y, s->mask);
 }
 
+/* Parts whose start is known: a datum without any entry has a likelihood, too. Parameters by number. */
+static int build_parts(shared *s)
+{
+    static const pu_part parts[2] = {{PU_PART_AR, 2, 0}, {PU_PART_MATERN32, 0, 0}};
+    static const pu_real theta[6] = {PU_R(0.7), PU_R(-0.3), PU_R(0.1), PU_R(-0.5), PU_R(1.5), PU_R(-0.7)};
+    pu_workspace_block(&s->model.memory, tc_bytes(1 << 16), 1 << 16);
+    if (pu_model_structural(&s->model, 25, parts, 2, NULL)) return 0;
+    if (s->model.params != 6 || pu_model_set(&s->model, theta, NULL)) return 0;
+    s->Gamma = s->model.Gamma, s->Phi = s->model.Phi, s->M = 25, s->D = s->Gamma.rows;
+    return 1;
+}
+
 static int build(shared *s, kind_of_model kind, int whole)
 {
     static const pu_real gamma[2] = {PU_R(0.6), PU_R(-0.3)}, Q[4] = {PU_R(0.5), PU_R(0.1), PU_R(0.1), PU_R(0.7)};
@@ -59,6 +72,8 @@ static int build(shared *s, kind_of_model kind, int whole)
         s->D = s->M = 25;
         if (pu_ar_set(&s->ar, s->D, 2, gamma, PU_R(0.6), NULL)) return 0;
         s->Gamma = pu_op_ar(&s->ar), s->Phi = pu_op_identity(s->D);
+    } else if (kind == PARTS) {
+        if (!build_parts(s)) return 0;
     } else {
         s->D = 24, s->M = 12;
         if (pu_ssm_set(&s->ssm, s->M, 2, A, Q, PU_SSM_STATIONARY, NULL, NULL)) return 0;
@@ -67,7 +82,7 @@ static int build(shared *s, kind_of_model kind, int whole)
     psi = tc_reals(s->M);
     for (i = 0; i < s->M; i++) psi[i] = PU_R(0.5) + (pu_real)(i % 5) / PU_R(4);
     s->lgm.Gamma = &s->Gamma, s->lgm.Phi = &s->Phi, s->lgm.psi = psi;
-    if (whole) s->lgm.nu = tc_normal(5, s->D), s->lgm.eta = tc_normal(6, s->M);
+    if (whole) s->lgm.nu = kind == PARTS ? NULL : tc_normal(5, s->D), s->lgm.eta = tc_normal(6, s->M);
     fill_data(s, 7);
     return 1;
 }
@@ -79,7 +94,7 @@ static pu_gradient_result results(const shared *s, pu_real *g)
 {
     pu_gradient_result out;
     memset(&out, 0, sizeof out);
-    out.nu = g, out.Gamma = g + s->D, out.Phi = out.Gamma + s->Gamma.params;
+    out.nu = s->model.params ? NULL : g, out.Gamma = g + s->D, out.Phi = out.Gamma + s->Gamma.params;
     out.eta = out.Phi + s->Phi.params, out.psi = out.eta + s->M;
     return out;
 }
@@ -131,6 +146,13 @@ static greatest_test_res equals_one_by_one(const shared *s, pu_kind kind, pu_eng
 
 static const pu_engine engines[] = {PU_DENSE, PU_DUAL, PU_BANDED, PU_KALMAN, PU_ENGINE_AUTO};
 
+/* Does it serve such a model? */
+static int serves(pu_engine engine, int kind)
+{
+    if (kind == PARTS) return engine == PU_KALMAN || engine == PU_ENGINE_AUTO;
+    return (kind != MATRIX && kind != WIDE_MATRIX) || (engine != PU_BANDED && engine != PU_KALMAN);
+}
+
 TEST one_call_is_the_mean_of_one_call_for_each(void)
 {
     int kind, e, whole;
@@ -139,7 +161,7 @@ TEST one_call_is_the_mean_of_one_call_for_each(void)
             for (e = 0; e < 5; e++) {
                 shared s;
                 size_t mark = tc_kept_count;
-                if ((kind == MATRIX || kind == WIDE_MATRIX) && (engines[e] == PU_BANDED || engines[e] == PU_KALMAN)) continue;
+                if (!serves(engines[e], kind)) continue;
                 tc_set_case("model %d, %s, engine %s", kind, whole ? "nu and eta" : "no means", pu_engine_text(engines[e]));
                 ASSERT(build(&s, (kind_of_model)kind, whole));
                 CHECK_CALL(equals_one_by_one(&s, PU_EXACT, engines[e]));
@@ -161,7 +183,7 @@ TEST posteriors_do_not_depend_on_company(void)
             pu_posterior_result z, z1;
             pu_predict_result y, y1;
             pu_int n;
-            if ((kind == MATRIX || kind == WIDE_MATRIX) && (engines[e] == PU_BANDED || engines[e] == PU_KALMAN)) continue;
+            if (!serves(engines[e], kind)) continue;
             tc_set_case("model %d, engine %s", kind, pu_engine_text(engines[e]));
             ASSERT(build(&s, (kind_of_model)kind, 1));
             memset(&z, 0, sizeof z), memset(&y, 0, sizeof y);
@@ -223,6 +245,57 @@ TEST bits_depend_on_neither_threads_nor_the_kind_of_data(void)
     PASS();
 }
 
+/* Diffuse starts, and steps enough for the covariances to come to rest, before a gap and behind it: a series has the bits that it has
+   alone, its draws as well; the gradient is the mean over the series. */
+TEST series_by_components_share_their_covariances(void)
+{
+    enum { T = 150, SERIES_COUNT = 70, DRAWS = 2 };
+    static const pu_part parts[3] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}, {PU_PART_SEASON, 4, 0}};
+    pu_real *y = tc_normal(11, SERIES_COUNT * T), theta[4], g[4], g1[4], *x, *x1, *fit, *fit1;
+    double nll = 0, sum[4] = {0}, size = 0;
+    pu_model model;
+    pu_data data;
+    pu_options o = with(PU_EXACT, PU_ENGINE_DEFAULT), draws = o;
+    pu_report report, single;
+    pu_posterior_result z, z1;
+    pu_predict_result fits, fits1;
+    pu_int n, i, D;
+    memset(&model, 0, sizeof model), memset(&z, 0, sizeof z), memset(&fits, 0, sizeof fits);
+    TC_STATUS(pu_model_structural(&model, T, parts, 3, NULL), PU_OK);
+    for (i = 0; i < SERIES_COUNT * T; i++) {
+        pu_int t = i % T;
+        if ((t > 100 && t < 104) || (i / T == 7 && t == 3)) y[i] = PU_R(NAN); /* one series has a gap of its own */
+    }
+    data = pu_data_nan(SERIES_COUNT, T, y);
+    TC_STATUS(pu_model_start(&model, &data, 0, theta, NULL), PU_OK);
+    TC_STATUS(pu_model_gradient(&model, theta, &data, &o, NULL, g, NULL, &report), PU_OK);
+    TC_ASSERT(strstr(report.plan, "70 of 70 data by kalman in 2 patterns,") != NULL);
+    D = model.Gamma.rows, draws.samples = DRAWS;
+    z.mean = tc_reals(SERIES_COUNT * D), z.variance = tc_reals(SERIES_COUNT * D), z.samples = x = tc_reals(SERIES_COUNT * DRAWS * D);
+    fits.fit = fit = tc_reals(SERIES_COUNT * T), z1 = z, fits1 = fits;
+    z1.mean = tc_reals(D), z1.variance = tc_reals(D), z1.samples = x1 = tc_reals(DRAWS * D), fits1.fit = fit1 = tc_reals(T);
+    TC_STATUS(pu_model_posterior(&model, theta, &data, &draws, NULL, &z, NULL), PU_OK);
+    TC_STATUS(pu_model_predict(&model, theta, &data, &o, NULL, &fits, NULL), PU_OK);
+    for (n = 0; n < SERIES_COUNT; n++) {
+        pu_data one = data;
+        one.n = 1, one.pick = &n;
+        TC_STATUS(pu_model_gradient(&model, theta, &one, &o, NULL, g1, NULL, &single), PU_OK);
+        TC_STATUS(pu_model_posterior(&model, theta, &one, &draws, NULL, &z1, NULL), PU_OK);
+        TC_STATUS(pu_model_predict(&model, theta, &one, &o, NULL, &fits1, NULL), PU_OK);
+        TC_ASSERT(!memcmp(z1.mean, z.mean + n * D, (size_t)D * sizeof(pu_real)));
+        TC_ASSERT(!memcmp(z1.variance, z.variance + n * D, (size_t)D * sizeof(pu_real)));
+        TC_ASSERT(!memcmp(x1, x + n * DRAWS * D, (size_t)(DRAWS * D) * sizeof(pu_real)));
+        TC_ASSERT(!memcmp(fit1, fit + n * T, (size_t)T * sizeof(pu_real)));
+        nll += single.nll / SERIES_COUNT;
+        for (i = 0; i < 4; i++) sum[i] += (double)g1[i] / SERIES_COUNT, size += fabs((double)g1[i]);
+    }
+    TC_CLOSE(report.nll, nll, 100 * DBL_EPSILON * fabs(nll));
+    /* sums of 70 and 150 terms in another order */
+    for (i = 0; i < 4; i++) TC_CLOSE(g[i], sum[i], 1e3 * PU_TEST_EPS * size / SERIES_COUNT);
+    pu_model_free(&model);
+    PASS();
+}
+
 /* The price and the words: N complete data cost little more than one. */
 TEST the_plan_knows_that_complete_data_share(void)
 {
@@ -250,7 +323,7 @@ TEST the_plan_knows_that_complete_data_share(void)
 }
 
 /* Near a double unit root, and with two entries seen, the cheapest engine, dual, loses more than half of the digits.
-   Others (Kalman, which shares no factor) take the data over one by one, in one call as in one call for each. */
+   Others (Kalman) take the data over one by one, in one call as in one call for each. */
 TEST data_that_rounding_spoils_find_their_engine_one_by_one(void)
 {
     const pu_real gamma[2] = {PU_R(1) - PU_R(1e-5), PU_R(1) - PU_R(1e-5)};
@@ -409,6 +482,7 @@ int main(int argc, char **argv)
     RUN_TEST(one_call_is_the_mean_of_one_call_for_each);
     RUN_TEST(posteriors_do_not_depend_on_company);
     RUN_TEST(bits_depend_on_neither_threads_nor_the_kind_of_data);
+    RUN_TEST(series_by_components_share_their_covariances);
     RUN_TEST(the_plan_knows_that_complete_data_share);
     RUN_TEST(data_that_rounding_spoils_find_their_engine_one_by_one);
     RUN_TEST(offsets_of_each_datum);

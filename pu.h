@@ -22925,7 +22925,7 @@ PU__FN pu_status pu__fit_leap(pu__fit *fit, int *is_done)
     if (!(promised > 0))
         return PU_OK;
     status = pu__fit_probe(fit);
-    if (!status && fit->doubt == 0 && fit->objective < value - promised / 2) {
+    if (!status && !fit->lost && fit->objective < value - promised / 2) {
         pu__lbfgs_accept(fit, 1);
         *is_done = 1;
         return PU_OK;

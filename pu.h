@@ -13172,12 +13172,23 @@ typedef struct {
     pu_real *x;       /* D: where the mean goes, or NULL */
 } pu__chain_series;
 
+/* Some entries of F that stand next to each other: `n` of them, from number `at` on, the first in this row and column; along the row, or
+   down the diagonal where each is alone in its row, as in states that are others, shifted. */
+typedef struct {
+    pu_int at, row, col, n;
+    int down;
+} pu__stretch;
+
 /* What the engine has for a chain: arrays in its workspace. Series with the same observed rows, k of them, are columns side by
    side: entries of the same kind are next to each other. */
 typedef struct {
     const pu__chain *chain;
     pu_int k;
     pu__chain_series *series;
+    pu_int stretches; /* F in these: */
+    pu__stretch *stretch;
+    pu_int *rows;     /* r0 + d: scratch */
+    pu_int *low, *high; /* r + S: the last row of W that has an entry in this column; S: the first row of L M' that has */
     pu_int wide;      /* r + S + columns: of a row of W */
     double *W;        /* (r + S) x wide: see above; from column r on, its last S rows hold U and then u */
     double *other;    /* as much, for the next step's */
@@ -13198,8 +13209,9 @@ typedef struct {
     double trace;     /* tr(A Sigma), as it comes out */
     /* Steps whose matrices are all alike, so that U, or on the way forward L, has come to rest: */
     pu_int *like;       /* T: the step that has V^-1 G and V^-1 of this one */
-    pu_int calm;        /* steps in a row without a change, */
+    pu_int calm;        /* steps in a row without a change, -1: that is not known, */
     double *old;        /* S x S: of this */
+    double mark;        /* the sum of its diagonal */
     double *alike;      /* S: the row of Phi of the last step, in units of its noise */
     double *glide;      /* (S + 1) x (r + S + 1): what each entry of [u; e] adds to [V^-1 g; u; what is left] */
     double *in, *out;   /* scratch: these, k columns */
@@ -14001,6 +14013,12 @@ PU__FN pu_status pu__kalman_solve(PU__COLUMNS_ARGS)
    The gradient is that of the shocks' density, E of the posterior (Fisher's identity): d/dK = I - E w w', d/dDelta = -E w s'.
    ------------------------------------------------------------------------------------------------ */
 
+/* Sizes that the loops of a step run to: states, shocks, series. Handed on from function to function, so that compilers make code of
+   its own for a single series and for a single state, which have most of their loops to save. */
+typedef struct {
+    pu_int S, r, k;
+} pu__dims;
+
 /* sum_i a_i b_i in double, four sums side by side. */
 PU__INLINE double pu__dot_short(pu_int n, const double *a, const double *b)
 {
@@ -14048,17 +14066,17 @@ PU__INLINE void pu__givens(pu_int first, pu_int last, pu_int at, double *PU__RES
 }
 
 /* Makes the first `cols` columns of W triangular, rows of which are `wide` apart and have `used` entries. Rows below are taken from
-   the last one on, so that a triangle that is there already stays one. */
-PU__FN void pu__triangular(pu_int rows, pu_int cols, pu_int used, pu_int wide, double *W)
+   the last one on, so that a triangle that is there already stays one. low[j]: the last row that has entries up to column j. */
+PU__INLINE void pu__triangular(const pu_int *low, pu_int cols, pu_int used, pu_int wide, double *W)
 {
     for (pu_int j = 0; j < cols; j++)
-        for (pu_int i = rows - 1; i > j; i--)
+        for (pu_int i = low[j]; i > j; i--)
             if (W[i * wide + j] != 0)
                 pu__givens(j, used, j, W + j * wide, W + i * wide);
 }
 
 /* X = V^-1 for the upper triangle V in the first n columns of W. */
-PU__FN void pu__invert_upper(pu_int n, pu_int wide, const double *W, double *X)
+PU__INLINE void pu__invert_upper(pu_int n, pu_int wide, const double *W, double *X)
 {
     memset(X, 0, (size_t)(n * n) * sizeof *X);
     for (pu_int i = n - 1; i >= 0; i--) {
@@ -14071,6 +14089,78 @@ PU__FN void pu__invert_upper(pu_int n, pu_int wide, const double *W, double *X)
         for (pu_int j = i; j < n; j++)
             x[j] /= row[i];
     }
+}
+
+/* y += F x, k columns: F of values in the stretches of c that begin up to column `most`. */
+PU__INLINE void pu__stretch_add(const pu__chain_work *c, const double *value, pu_int most, pu_int k, const double *x, double *y)
+{
+    for (const pu__stretch *f = c->stretch; f < c->stretch + c->stretches; f++) {
+        const double *v = value + f->at, *from = x + f->col * k;
+        double *to = y + f->row * k;
+        if (f->col > most)
+            continue;
+        for (pu_int i = 0; f->down && i < f->n; i++)
+            pu__add_short(k, v[i], from + i * k, to + i * k);
+        for (pu_int j = 0; !f->down && j < k; j++) {
+            double sum = 0;
+            for (pu_int i = 0; i < f->n; i++)
+                sum += v[i] * from[i * k + j];
+            to[j] += sum;
+        }
+    }
+}
+
+/* y += F'x, x zero before entry `least`. */
+PU__INLINE void pu__stretch_add_t(const pu__chain_work *c, const double *value, pu_int least, const double *PU__RESTRICT x,
+                                  double *PU__RESTRICT y)
+{
+    for (const pu__stretch *f = c->stretch; f < c->stretch + c->stretches; f++) {
+        const double *v = value + f->at, *from = x + f->row;
+        double *to = y + f->col;
+        if (f->row + (f->down ? f->n : 1) <= least)
+            continue;
+        for (pu_int i = 0; f->down && i < f->n; i++)
+            to[i] += v[i] * from[i];
+        for (pu_int i = 0; !f->down && i < f->n; i++)
+            to[i] += v[i] * from[0];
+    }
+}
+
+/* The stretches of F, and which rows of W and N its zeros and those of B leave empty. Rotations fill rows up to those that they
+   touch. */
+PU__FN void pu__chain_structure(pu__chain_work *c)
+{
+    const pu__chain *chain = c->chain;
+    pu_int S = chain->S, r = chain->r;
+    pu__stretch *f = c->stretch - 1;
+    for (pu_int j = 0; j < r + S; j++)
+        c->low[j] = r - 1;
+    for (pu_int i = 0; i < S; i++) {
+        pu_int first = chain->F.start[i], last = chain->F.start[i + 1];
+        int down = last == first + 1;
+        c->high[i] = S;
+        for (pu_int at = first; at < last; at++) {
+            pu_int col = chain->F.col[at];
+            int goes_on = f >= c->stretch && f->down == down && f->col + f->n == col && f->row + (down ? f->n : 0) == i;
+            if (goes_on) {
+                f->n++;
+            } else {
+                pu__stretch fresh = {at, i, col, 1, down};
+                *++f = fresh;
+            }
+            c->high[i] = pu__min(c->high[i], col);
+            c->low[r + col] = pu__most(c->low[r + col], r + i);
+        }
+        for (pu_int at = chain->B.start[i]; at < chain->B.start[i + 1]; at++) {
+            c->high[i] = -r;
+            c->low[chain->B.col[at]] = r + i;
+        }
+    }
+    c->stretches = f - c->stretch + 1;
+    for (pu_int j = 1; j < r + S; j++)
+        c->low[j] = pu__most(c->low[j], c->low[j - 1]);
+    for (pu_int i = S - 1; i > 0; i--)
+        c->high[i - 1] = pu__min(c->high[i - 1], c->high[i]);
 }
 
 /* Row m of Phi into e->row, where the chain's own readout is already. */
@@ -14116,7 +14206,7 @@ PU__FN pu_int pu__chain_row(pu__direct *e, pu_int t, pu_int place, double *h, pu
 
 /* Log of the product of the first n pivots of W, which are positive or were never touched: added to logs. The largest ratio
    of a column to its pivot goes to kappa. */
-PU__FN void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const double *W, pu__logs *logs)
+PU__INLINE void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const double *W, pu__logs *logs)
 {
     for (pu_int j = 0; j < n; j++) {
         double square = 0, pivot = fabs(W[j * (wide + 1)]);
@@ -14128,7 +14218,7 @@ PU__FN void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const double 
 }
 
 /* Y (rows x k) := A X for the triangle A above and on the diagonal (V^-1, n x n), and the rows of X `wide` apart. */
-PU__FN void pu__upper_product(pu_int n, pu_int k, const double *A, pu_int wide, const double *X, double *Y)
+PU__INLINE void pu__upper_product(pu_int n, pu_int k, const double *A, pu_int wide, const double *X, double *Y)
 {
     memset(Y, 0, (size_t)(n * k) * sizeof *Y);
     for (pu_int i = 0; i < n; i++)
@@ -14138,11 +14228,11 @@ PU__FN void pu__upper_product(pu_int n, pu_int k, const double *A, pu_int wide, 
 
 /* Step t's shocks out of W, k columns u of which are at work: see above. V^-1 g, r x k, goes to g, what the way forward needs
    besides is kept. */
-PU__FN void pu__chain_back(pu__direct *e, pu_int t, pu_int k, double *g, pu__logs *logs)
+PU__INLINE void pu__chain_back(pu__direct *e, pu__dims d, pu_int t, double *g, pu__logs *logs)
 {
     pu__chain_work *c = &e->chain;
     const pu__chain *chain = c->chain;
-    pu_int S = chain->S, r = chain->r, wide = c->wide;
+    pu_int S = d.S, r = d.r, k = d.k, wide = c->wide;
     double *G = c->steps + t * r * (S + r), *Vi = G + r * S, *to = c->other, *from = c->W;
     pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
     c->W = to;
@@ -14152,18 +14242,17 @@ PU__FN void pu__chain_back(pu__direct *e, pu_int t, pu_int k, double *g, pu__log
         memset(to + j * wide, 0, (size_t)(r + S + (j < r ? k : 0)) * sizeof *to);
     for (pu_int j = 0; j < r; j++)
         to[j * (wide + 1)] = 1;
-    /* [U B | U F | u]: row j of F or B adds to it what column j of U, above and on the diagonal, makes of it */
+    /* [U B | U F | u] */
     to += r * wide;
     for (pu_int j = 0; j < S; j++) {
-        memcpy(to + j * wide + r + S, from + j * wide + S, (size_t)k * sizeof *to);
+        for (pu_int i = 0; i < k; i++)
+            to[j * wide + r + S + i] = from[j * wide + S + i];
         for (pu_int at = B.start[j]; at < B.start[j + 1]; at++)
             for (pu_int i = 0; i <= j; i++)
                 to[i * wide + B.col[at]] += B.value[at] * from[i * wide + j];
-        for (pu_int at = F.start[j]; at < F.start[j + 1]; at++)
-            for (pu_int i = 0; i <= j; i++)
-                to[i * wide + r + F.col[at]] += F.value[at] * from[i * wide + j];
+        pu__stretch_add_t(c, F.value, j, from + j * wide, to + j * wide + r);
     }
-    pu__triangular(r + S, r + S, r + S + k, wide, c->W);
+    pu__triangular(c->low, r + S, r + S + k, wide, c->W);
     pu__chain_pivots(e, r, wide, c->W, logs);
     pu__invert_upper(r, wide, c->W, Vi);
     pu__upper_product(r, S, Vi, wide, c->W + r, G);
@@ -14181,19 +14270,19 @@ PU__INLINE double pu__chain_e(const pu__direct *e, pu_int j, pu_int place, const
 }
 
 /* The row y, S entries and k columns, into U. */
-PU__FN void pu__chain_take(pu__chain_work *c, pu_int k, double *y)
+PU__INLINE void pu__chain_take(pu__chain_work *c, pu__dims d, double *y)
 {
-    pu_int S = c->chain->S, r = c->chain->r;
+    pu_int S = d.S, r = d.r;
     for (pu_int j = 0; j < S; j++)
         if (y[j] != 0)
-            pu__givens(j, S + k, j, c->W + (r + j) * c->wide + r, y);
+            pu__givens(j, S + d.k, j, c->W + (r + j) * c->wide + r, y);
 }
 
 /* The observed rows of step t into U, from the seen-th on backward. */
-PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int n, pu_report *report)
+PU__INLINE pu_status pu__chain_absorb(pu__direct *e, pu__dims d, pu_int t, pu_int *seen, pu_int n, pu_report *report)
 {
     pu__chain_work *c = &e->chain;
-    pu_int S = c->chain->S, k = c->k, first = 0, count = 0;
+    pu_int S = d.S, k = d.k, first = 0, count = 0;
     for (;; --*seen) {
         double *y = c->row, root;
         pu_int row = pu__chain_row(e, t, *seen - 1, c->square, &first, &count);
@@ -14207,7 +14296,7 @@ PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int 
             y[first + j] = root * c->square[j];
         for (pu_int j = 0; j < k; j++)
             y[S + j] = root * pu__chain_e(e, j, *seen - 1, e->row, first, count);
-        pu__chain_take(c, k, y);
+        pu__chain_take(c, d, y);
         for (pu_int j = 0; j < k; j++)
             c->series[j].value += y[S + j] * y[S + j] / 2;
     }
@@ -14244,23 +14333,29 @@ PU__FN int pu__chain_alike(pu__direct *e, pu_int t, pu_int place)
 /* What a triangle of S columns changes by rounding alone, relative to its columns. */
 #define PU__AT_REST(S) ((double)((S) + 2) * DBL_EPSILON)
 
-/* Counts the steps in a row in which a triangle, rows `wide` apart, has not changed but by rounding, which is relative to its columns. */
-PU__FN void pu__chain_rest(pu__chain_work *c, pu_int wide, const double *triangle)
+/* Counts the steps in a row in which a triangle, rows `wide` apart, has not changed but by rounding, which is relative to its columns.
+   While its diagonal changes the rest is not looked at. */
+PU__INLINE void pu__chain_rest(pu__chain_work *c, pu_int S, pu_int wide, const double *triangle)
 {
-    pu_int S = c->chain->S;
-    int same = 1;
+    double mark = 0;
+    int same, known = c->calm >= 0;
+    for (pu_int i = 0; i < S; i++)
+        mark += fabs(triangle[i * (wide + 1)]);
+    same = fabs(mark - c->mark) <= PU__AT_REST(S) * mark;
+    c->mark = mark;
+    c->calm = same ? pu__most(c->calm, 0) : -1;
     for (pu_int j = 0; same && j < S; j++) {
         double square = 0, most = 0;
         for (pu_int i = 0; i < S; i++) {
             double x = triangle[i * wide + j], off = fabs(x - c->old[i * S + j]);
             square += x * x;
             most = off > most ? off : most;
+            c->old[i * S + j] = x;
         }
-        same = most <= PU__AT_REST(S) * sqrt(square);
+        known &= most <= PU__AT_REST(S) * sqrt(square);
     }
-    for (pu_int i = 0; i < S; i++)
-        memcpy(c->old + i * S, triangle + i * wide, (size_t)S * sizeof *c->old);
-    c->calm = same ? c->calm + 1 : 0;
+    if (same)
+        c->calm = known ? c->calm + 1 : 0;
 }
 
 /* The linear map of a step that leaves U as it is: what it makes of the unit vectors, in the place of [u; e]. */
@@ -14268,6 +14363,7 @@ PU__FN void pu__chain_learn(pu__direct *e, pu_int t)
 {
     pu__chain_work *c = &e->chain;
     pu_int S = c->chain->S, r = c->chain->r, n = S + 1, wide = c->wide;
+    pu__dims d = {S, r, n};
     double *y = c->row, *g = c->out, *u = c->in;
     pu__logs logs = {0, 1};
     for (pu_int i = 0; i < S; i++) {
@@ -14279,8 +14375,8 @@ PU__FN void pu__chain_learn(pu__direct *e, pu_int t)
     memcpy(y, c->alike, (size_t)S * sizeof *y);
     for (pu_int at = 0; at < n; at++)
         y[S + at] = at == S;
-    pu__chain_take(c, n, y);
-    pu__chain_back(e, t, n, g, &logs);
+    pu__chain_take(c, d, y);
+    pu__chain_back(e, d, t, g, &logs);
     for (pu_int at = 0; at < n; at++)
         for (pu_int i = 0; i <= r + S; i++) {
             double *to = c->glide + at * (r + n) + i;
@@ -14293,10 +14389,10 @@ PU__FN void pu__chain_learn(pu__direct *e, pu_int t)
 }
 
 /* Step t by that map. place: its observed row, at which pu__chain_alike has looked just now. */
-PU__FN void pu__chain_glide(pu__direct *e, pu_int t, pu_int place, pu__logs *logs)
+PU__INLINE void pu__chain_glide(pu__direct *e, pu__dims d, pu_int t, pu_int place, pu__logs *logs)
 {
     pu__chain_work *c = &e->chain;
-    pu_int S = c->chain->S, r = c->chain->r, k = c->k, n = S + 1, rows = r + n, wide = c->wide;
+    pu_int S = d.S, r = d.r, k = d.k, n = S + 1, rows = r + n, wide = c->wide;
     double *in = c->in, *out = c->out, *u = c->W + r * wide + r + S;
     for (pu_int i = 0; i < S; i++)
         memcpy(in + i * k, u + i * wide, (size_t)k * sizeof *in);
@@ -14336,7 +14432,9 @@ PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_rep
             to[r0 + j] = chain->diffuse[j] >= i ? U[chain->diffuse[j]] : 0;
         memcpy(to + cols, U + S, (size_t)k * sizeof *to);
     }
-    pu__triangular(r0 + S, cols, wide, wide, c->start);
+    for (pu_int j = 0; j < cols; j++)
+        c->rows[j] = r0 + S - 1;
+    pu__triangular(c->rows, cols, wide, wide, c->start);
     for (pu_int j = 0; j < cols; j++) {
         double square = 0, pivot = fabs(c->start[j * (wide + 1)]);
         for (pu_int i = 0; i <= j; i++)
@@ -14365,17 +14463,16 @@ PU__FN void pu__chain_start(const pu__chain *chain, pu_int k, const double *x, d
 }
 
 /* The means of shocks, n x k, are among the largest? */
-PU__FN void pu__chain_largest(pu__chain_work *c, pu_int n, const double *w)
+PU__INLINE void pu__chain_largest(pu__chain_work *c, pu_int n, pu_int k, const double *w)
 {
     for (pu_int i = 0; i < n; i++)
-        for (pu_int j = 0; j < c->k; j++)
-            c->series[j].largest = pu__max(c->series[j].largest, fabs(w[i * c->k + j]));
+        for (pu_int j = 0; j < k; j++)
+            c->series[j].largest = pu__max(c->series[j].largest, fabs(w[i * k + j]));
 }
 
-/* K += sum over the series of I - E w w', n shocks of means w. their covariances are in `covariance`. */
-PU__FN void pu__chain_squares(const pu__chain_work *c, pu_int n, const double *w, const double *covariance, double *K)
+/* K += sum over k series of I - E w w', n shocks of means w. Their covariances are in `covariance`. */
+PU__INLINE void pu__chain_squares(pu_int n, pu_int k, const double *w, const double *covariance, double *K)
 {
-    pu_int k = c->k;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = 0; j < n; j++) {
             double sum = 0;
@@ -14394,7 +14491,7 @@ PU__FN void pu__chain_first(pu__direct *e)
     double *K0 = c->sums + chain->kinds * chain->r * (S + chain->r), *x = c->first;
     const double *V = c->inverse;
     pu__upper_product(cols, k, V, cols + k, c->start + cols, x);
-    pu__chain_largest(c, r0, x);
+    pu__chain_largest(c, r0, k, x);
     /* N = [([B0 X] V^-1)'; 0] */
     c->q = cols;
     memset(c->N, 0, (size_t)((cols + S) * S) * sizeof *c->N);
@@ -14416,33 +14513,34 @@ PU__FN void pu__chain_first(pu__direct *e)
             c->square[i * r0 + j] = pu__dot_short(cols, V + i * cols, V + j * cols);
         c->trace += c->square[i * (r0 + 1)];
     }
-    pu__chain_squares(c, r0, x, c->square, K0);
+    pu__chain_squares(r0, k, x, c->square, K0);
 }
 
 /* V^-1 G of step t, behind which is V^-1. */
-PU__FN const double *pu__chain_G(const pu__chain_work *c, pu_int t)
+PU__INLINE const double *pu__chain_G(const pu__chain_work *c, pu_int t)
 {
     pu_int S = c->chain->S, r = c->chain->r;
     return c->steps + c->like[t] * r * (S + r);
 }
 
 /* s = F before + B w of step t, k columns. */
-PU__FN void pu__chain_step(const pu__chain *chain, pu_int t, pu_int k, const double *before, const double *w, double *s)
+PU__INLINE void pu__chain_step(const pu__chain_work *c, pu_int t, pu__dims d, const double *before, const double *w, double *s)
 {
+    const pu__chain *chain = c->chain;
+    pu_int S = d.S, k = d.k;
     pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
-    memset(s, 0, (size_t)(chain->S * k) * sizeof *s);
-    for (pu_int i = 0; i < chain->S; i++, s += k) {
-        for (pu_int at = F.start[i]; at < F.start[i + 1]; at++)
-            pu__add_short(k, F.value[at], before + F.col[at] * k, s);
+    for (pu_int i = 0; i < S * k; i++)
+        s[i] = 0;
+    pu__stretch_add(c, F.value, S, k, before, s);
+    for (pu_int i = 0; i < S; i++)
         for (pu_int at = B.start[i]; at < B.start[i + 1]; at++)
-            pu__add_short(k, B.value[at], w + B.col[at] * k, s);
-    }
+            pu__add_short(k, B.value[at], w + B.col[at] * k, s + i * k);
 }
 
 /* The means of s_t from those of s_{t-1}, and those of its shocks. */
-PU__FN void pu__chain_mean(pu__chain_work *c, pu_int t)
+PU__INLINE void pu__chain_mean(pu__chain_work *c, pu__dims d, pu_int t)
 {
-    pu_int S = c->chain->S, r = c->chain->r, k = c->k;
+    pu_int S = d.S, r = d.r, k = d.k;
     const double *g = c->g + t * r * k, *G = pu__chain_G(c, t);
     double *before = c->mean;
     c->mean = c->before;
@@ -14451,48 +14549,15 @@ PU__FN void pu__chain_mean(pu__chain_work *c, pu_int t)
     for (pu_int i = 0; i < r; i++)
         for (pu_int j = 0; j < S; j++)
             pu__add_short(k, -G[i * S + j], before + j * k, c->w + i * k);
-    pu__chain_largest(c, r, c->w);
-    pu__chain_step(c->chain, t, k, before, c->w, c->mean);
-}
-
-/* N = [(B V^-1)'; L M'] of a step, M = F - B V^-1 G and L the factor for s_{t-1}: N'N is the covariance of s_t. States without
-   shocks have the few entries of F in their column of M'. */
-PU__FN void pu__chain_transition(pu__chain_work *c, pu_int t)
-{
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, r = k->r;
-    double *m = c->row, *N = c->N + r * S; /* a row of M; L M' */
-    const double *G = pu__chain_G(c, t), *Vi = G + r * S;
-    pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
-    c->q = r;
-    memset(c->N, 0, (size_t)((r + S) * S) * sizeof *c->N);
-    for (pu_int i = 0; i < S; i++) {
-        int shocked = B.start[i + 1] > B.start[i];
-        memset(m, 0, (size_t)S * sizeof *m);
-        for (pu_int at = F.start[i]; at < F.start[i + 1]; at++) {
-            pu_int col = F.col[at];
-            m[col] += F.value[at];
-            for (pu_int l = col; !shocked && l < S; l++)
-                N[l * S + i] += F.value[at] * c->L[l * S + col];
-        }
-        for (pu_int at = B.start[i]; at < B.start[i + 1]; at++) {
-            pu_int l = B.col[at];
-            double b = B.value[at];
-            for (pu_int j = 0; j < S; j++)
-                m[j] -= b * G[l * S + j];
-            for (pu_int j = l; j < r; j++)
-                c->N[j * S + i] += b * Vi[l * r + j];
-        }
-        for (pu_int l = 0; shocked && l < S; l++)
-            N[l * S + i] = pu__dot_short(l + 1, c->L + l * S, m);
-    }
+    pu__chain_largest(c, r, k, c->w);
+    pu__chain_step(c, t, d, before, c->w, c->mean);
 }
 
 /* The covariances of step t's shocks, while Sigma = L'L is that of s_{t-1}: with s' it is -G Sigma, their own G Sigma G' +
    V^-1 V'^-1. */
-PU__FN void pu__chain_covariance(pu__chain_work *c, pu_int t)
+PU__INLINE void pu__chain_covariance(pu__chain_work *c, pu__dims d, pu_int t)
 {
-    pu_int S = c->chain->S, r = c->chain->r;
+    pu_int S = d.S, r = d.r;
     const double *G = pu__chain_G(c, t), *Vi = G + r * S;
     double *K = c->covariance + r * S, *GL = c->square; /* G L' */
     memset(c->covariance, 0, (size_t)(r * S) * sizeof *K);
@@ -14501,7 +14566,10 @@ PU__FN void pu__chain_covariance(pu__chain_work *c, pu_int t)
         double *to = GL + i * S, *delta = c->covariance + i * S;
         for (pu_int j = 0; j < S; j++) {
             const double *row = c->L + j * S;
-            to[j] = pu__dot_short(j + 1, G + i * S, row);
+            double sum = 0;
+            for (pu_int l = 0; l <= j; l++)
+                sum += G[i * S + l] * row[l];
+            to[j] = sum;
             for (pu_int l = 0; c->chain->turns && l <= j; l++)
                 delta[l] += to[j] * row[l];
         }
@@ -14513,10 +14581,34 @@ PU__FN void pu__chain_covariance(pu__chain_work *c, pu_int t)
     }
 }
 
-/* The terms of step t's shocks, whose means are w: E w s' = w s' - G Sigma, E w w' = w w' + their covariance. */
-PU__FN void pu__chain_shocks(pu__chain_work *c, pu_int t)
+/* N = [(B V^-1)'; L M'] of a step, M = F - B V^-1 G and L the factor for s_{t-1}: N'N is the covariance of s_t. L M' = L F' - (G L')'B',
+   with G L' as pu__chain_covariance has left it. */
+PU__INLINE void pu__chain_transition(pu__chain_work *c, pu__dims d, pu_int t)
 {
-    pu_int S = c->chain->S, r = c->chain->r, k = c->k;
+    const pu__chain *chain = c->chain;
+    pu_int S = d.S, r = d.r;
+    double *N = c->N + r * S;
+    const double *Vi = pu__chain_G(c, t) + r * S, *GL = c->square;
+    pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
+    c->q = r;
+    memset(c->N, 0, (size_t)((r + S) * S) * sizeof *c->N);
+    for (pu_int l = 0; l < S; l++)
+        pu__stretch_add(c, F.value, l, 1, c->L + l * S, N + l * S);
+    for (pu_int i = 0; i < S; i++) {
+        for (pu_int at = B.start[i]; at < B.start[i + 1]; at++) {
+            pu_int col = B.col[at];
+            for (pu_int l = 0; l < S; l++)
+                N[l * S + i] -= B.value[at] * GL[col * S + l];
+            for (pu_int j = col; j < r; j++)
+                c->N[j * S + i] += B.value[at] * Vi[col * r + j];
+        }
+    }
+}
+
+/* The terms of step t's shocks, whose means are w: E w s' = w s' - G Sigma, E w w' = w w' + their covariance. */
+PU__INLINE void pu__chain_shocks(pu__chain_work *c, pu__dims d, pu_int t)
+{
+    pu_int S = d.S, r = d.r, k = d.k;
     const double *w = c->w, *before = c->before, *covariance = c->covariance;
     double *Delta = c->sums + pu__chain_kind(c->chain, t) * r * (S + r);
     for (pu_int i = 0; c->chain->turns && i < r; i++)
@@ -14526,7 +14618,7 @@ PU__FN void pu__chain_shocks(pu__chain_work *c, pu_int t)
                 sum += w[i * k + l] * before[j * k + l];
             Delta[i * S + j] += (double)k * covariance[i * S + j] - sum;
         }
-    pu__chain_squares(c, r, w, covariance + r * S, Delta + r * S);
+    pu__chain_squares(r, k, w, covariance + r * S, Delta + r * S);
     c->trace += c->trace_each;
 }
 
@@ -14549,7 +14641,7 @@ PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double
     pu__sparse_rows F = pu__chain_at(&k->F, kind), B = pu__chain_at(&k->B, kind);
     const double *K = Delta ? Delta + k->r * k->S : NULL;
     double most = 0;
-    for (pu_int i = 0, d = 0; k->d < k->S && i < k->S; i++) {
+    for (pu_int i = 0, d = 0; i < k->S; i++) {
         double noise = 0, move = 0, share = K ? (double)(k->kinds > 1 ? c->k : c->k * k->T) : 1;
         int diffuse = d < k->d && k->diffuse[d] == i;
         d += diffuse;
@@ -14570,13 +14662,13 @@ PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double
 }
 
 /* L, from the factor for s_{t-1} to that for s_t: the triangle that N becomes by rotations, the last column first. A column
-   that is another one of the triangle before, shifted, takes one. */
-PU__FN void pu__chain_spread(pu__chain_work *c)
+   that is another one of the triangle before, shifted, takes one. start: N is that of the first step. */
+PU__INLINE void pu__chain_spread(pu__chain_work *c, pu_int S, int start)
 {
-    pu_int S = c->chain->S, rows = c->q + S;
+    pu_int rows = c->q + S;
     for (pu_int j = S - 1; j >= 0; j--) {
         double *pivot = c->N + (c->q + j) * S;
-        for (pu_int i = 0; i < rows - S + j; i++) {
+        for (pu_int i = start ? 0 : c->q + c->high[j]; i < rows - S + j; i++) {
             double *row = c->N + i * S;
             if (row[j] != 0)
                 pu__givens(0, j + 1, j, pivot, row);
@@ -14587,9 +14679,9 @@ PU__FN void pu__chain_spread(pu__chain_work *c)
 
 /* h'Sigma_t h for a row h of Phi, n entries from state `first` on, and its part Sigma_t h into z unless that is NULL. As the square of
    N h: Sigma_t itself may have entries far larger than it, and would have lost their difference. */
-PU__FN double pu__chain_seen(pu__chain_work *c, const pu_real *h, pu_int first, pu_int n, double *z)
+PU__INLINE double pu__chain_seen(pu__chain_work *c, pu_int S, const pu_real *h, pu_int first, pu_int n, double *z)
 {
-    pu_int S = c->chain->S, rows = c->q + S;
+    pu_int rows = c->q + S;
     double square = 0, *seen = c->square;
     memset(seen, 0, (size_t)rows * sizeof *seen);
     for (pu_int i = 0; i < n; i++)
@@ -14606,7 +14698,7 @@ PU__FN double pu__chain_seen(pu__chain_work *c, const pu_real *h, pu_int first, 
 }
 
 /* A row of Phi, psi and left = e - phi's of it: what of the likelihood and its gradients they are the differences of. */
-PU__FN void pu__chain_sizes(pu__value *v, double psi, double root, double e, double there)
+PU__INLINE void pu__chain_sizes(pu__value *v, double psi, double root, double e, double there)
 {
     double off = fabs(e - there), terms = fabs(e) + fabs(there);
     v->data = pu__max(v->data, psi * e * e);
@@ -14623,14 +14715,13 @@ PU__FN void pu__chain_sizes(pu__value *v, double psi, double root, double e, dou
    phi'Sigma phi,
      psi: (left^2 + square - 1/psi)/2   eta: -psi left   phi: psi (Sigma phi - left s)
    z: Sigma phi, or NULL where phi has no gradient; used up. */
-PU__FN pu_status pu__chain_row_terms(pu__direct *e, pu_int row, pu_int first, pu_int count, double square, double *z,
-                                     pu_real *lane)
+PU__INLINE pu_status pu__chain_row_terms(pu__direct *e, pu_int k, pu_int row, pu_int first, pu_int count, double square,
+                                         double *z, pu_real *lane)
 {
     pu__chain_work *c = &e->chain;
     pu__posterior *p = e->post;
     const pu__slots *s = &p->slots;
     const pu_op *Phi = p->model->Phi;
-    pu_int k = c->k;
     double psi = (double)p->model->psi[row], squares = 0;
     for (pu_int j = 0; j < k; j++) {
         squares += c->left[j] * c->left[j];
@@ -14651,10 +14742,9 @@ PU__FN pu_status pu__chain_row_terms(pu__direct *e, pu_int row, pu_int first, pu
 
 /* What the row of Phi in e->row, `count` entries from state `first` on, makes of the mean of each series: phi's into c->left, or
    where that is observed as row number `place` (else -1) e - phi's. square: phi'Sigma phi. */
-PU__FN void pu__chain_look(pu__direct *e, pu_int place, pu_int first, pu_int count, double psi, double square)
+PU__INLINE void pu__chain_look(pu__direct *e, pu_int k, pu_int place, pu_int first, pu_int count, double psi, double square)
 {
     pu__chain_work *c = &e->chain;
-    pu_int k = c->k;
     double root = pu__chain_root(c, psi);
     c->trace += place < 0 ? 0 : psi * square;
     for (pu_int j = 0; j < k; j++) {
@@ -14677,34 +14767,37 @@ PU__FN void pu__chain_look(pu__direct *e, pu_int place, pu_int first, pu_int cou
 
 /* What the rows of Phi see of step t: their terms of the gradient (lane may be NULL), and fit = phi_m'Sigma phi_m of every row,
    observed or not (may be NULL). *row, *seen: the next row, the next observed one. */
-PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *seen, pu_real *lane, pu_real *fit)
+PU__INLINE pu_status pu__chain_rows(pu__direct *e, pu__dims d, pu_int t, pu_int *row, pu_int *seen, pu_real *lane, pu_real *fit)
 {
     const pu__posterior *p = e->post;
     pu__chain_work *c = &e->chain;
-    pu_int S = c->chain->S;
+    pu_int S = d.S;
     for (; *row < p->M; ++*row) {
-        pu_int at = 0, count = pu__chain_fetch(e, *row, &at);
+        pu_int at = t * S, count = c->plain ? S : pu__phi_row(e, *row, &at);
         int observed = *seen < p->observed && p->list[*seen] == *row;
         double square = 0;
         double *z = lane && p->slots.want_Phi ? c->row : NULL;
+        if (c->plain && *row != t)
+            return PU_OK;
         if (count < 1 || at % S + count > S)
             return PU_E_UNSUPPORTED;
         if (at / S != t)
             return PU_OK;
+        at %= S;
         if (fit) {
             pu_int there_at = 0, entries = pu__map_row(e, p->map, *row, &there_at);
             if (entries < 1 || there_at / S != t || there_at % S + entries > S)
                 return PU_E_UNSUPPORTED;
-            fit[*row] = (pu_real)pu__chain_seen(c, e->row, there_at % S, entries, NULL);
-            (void)pu__phi_row(e, *row, &at);
+            fit[*row] = (pu_real)pu__chain_seen(c, S, e->row, there_at % S, entries, NULL);
+            (void)pu__phi_row(e, *row, &there_at);
         }
         if (observed && lane && c->square_at_rest >= 0 && !z)
             square = c->square_at_rest;
         else if (observed && lane)
-            square = pu__chain_seen(c, e->row, at % S, count, z);
-        pu__chain_look(e, observed ? *seen : -1, at % S, count, (double)p->model->psi[*row], square);
+            square = pu__chain_seen(c, S, e->row, at, count, z);
+        pu__chain_look(e, d.k, observed ? *seen : -1, at, count, (double)p->model->psi[*row], square);
         *seen += observed;
-        if (observed && lane && pu__chain_row_terms(e, *row, at % S, count, square, z, lane))
+        if (observed && lane && pu__chain_row_terms(e, d.k, *row, at, count, square, z, lane))
             return PU_E_OPERATOR;
     }
     return PU_OK;
@@ -14720,11 +14813,12 @@ PU__FN void pu__chain_open(pu__direct *e)
     const pu_op *Phi = p->model->Phi;
     memset(c->W, 0, (size_t)((k->r + k->S) * c->wide) * sizeof *c->W);
     memset(c->alike, 0, (size_t)k->S * sizeof *c->alike);
-    memset(c->old, 0, (size_t)(k->S * k->S) * sizeof *c->old);
+    pu__chain_structure(c);
     c->like[0] = 0;
     c->psi = 0;
     c->count = 0;
-    c->calm = 0;
+    c->calm = -1;
+    c->mark = -1;
     c->glides = 0;
     c->square_at_rest = -1;
     e->kappa = 1;
@@ -14740,100 +14834,168 @@ PU__FN void pu__chain_open(pu__direct *e)
     }
 }
 
-/* Backward: all observations into U, value, log det; see above. n: the number of the first series, for messages. */
-PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
+/* Backward through the steps: all observations into U, value, log pivots. n: the number of the first series, for messages. */
+PU__INLINE pu_status pu__chain_steps_back(pu__direct *e, pu__dims d, pu__logs *logs, pu_int n, pu_report *report)
 {
     pu__chain_work *c = &e->chain;
-    const pu__chain *k = c->chain;
-    pu__logs logs = {0, 1};
     pu_int seen = e->post->observed;
-    pu__chain_open(e);
-    for (pu_int t = k->T - 1; t >= 0; t--) {
+    for (pu_int t = c->chain->T - 1; t >= 0; t--) {
         if (!pu__chain_alike(e, t, seen - 1)) {
-            c->calm = 0;
+            c->calm = -1;
             c->glides = 0;
         }
         /* learning costs about as much as a few steps */
         if (c->calm > 2 && c->glides == 0 && t > 8)
             pu__chain_learn(e, t);
         if (c->glides > 0 && t > 0) {
-            pu__chain_glide(e, t, --seen, &logs);
+            pu__chain_glide(e, d, t, --seen, logs);
             continue;
         }
-        if (pu__chain_absorb(e, t, &seen, n, report))
+        if (pu__chain_absorb(e, d, t, &seen, n, report))
             return report->status;
         if (t == 0)
             break;
-        pu__chain_back(e, t, c->k, c->g + t * k->r * c->k, &logs);
+        pu__chain_back(e, d, t, c->g + t * d.r * d.k, logs);
         c->like[t] = t;
-        pu__chain_rest(c, c->wide, c->W + k->r * (c->wide + 1));
+        pu__chain_rest(c, d.S, c->wide, c->W + d.r * (c->wide + 1));
     }
     if (seen > 0)
         return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, -1);
-    if (pu__chain_begin(e, &logs, n, report))
+    return PU_OK;
+}
+
+/* The sizes at hand are those of a single state, shock and series. */
+PU__FN int pu__chain_is_single(const pu__chain_work *c) { return c->chain->S == 1 && c->chain->r == 1 && c->k == 1; }
+
+/* Backward: the steps, then the start; see above. */
+PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__dims single = {1, 1, 1}, one = {c->chain->S, c->chain->r, 1}, all = {c->chain->S, c->chain->r, c->k};
+    pu__logs logs = {0, 1};
+    pu_status status;
+    pu__chain_open(e);
+    if (pu__chain_is_single(c))
+        status = pu__chain_steps_back(e, single, &logs, n, report);
+    else if (c->k == 1)
+        status = pu__chain_steps_back(e, one, &logs, n, report);
+    else
+        status = pu__chain_steps_back(e, all, &logs, n, report);
+    if (status || pu__chain_begin(e, &logs, n, report))
         return report->status;
     e->logdet = 2 * (logs.sum + log(logs.product));
     return pu__finite_double(e->logdet) ? PU_OK : pu__fail(report, PU_NONFINITE, "A", n, -1);
 }
 
 /* What the series keep of step t: its mean, from the reference on; how far F has moved them. */
-PU__FN void pu__chain_keep(pu__chain_work *c, pu_int t, int moves)
+PU__INLINE void pu__chain_keep(pu__chain_work *c, pu__dims d, pu_int t, int moves)
 {
     const pu__chain *chain = c->chain;
-    pu_int S = chain->S;
-    for (pu_int j = 0; j < c->k; j++) {
+    pu_int S = d.S;
+    for (pu_int j = 0; j < d.k; j++) {
         pu__chain_series *one = c->series + j;
         if (moves)
             one->moves = pu__max(one->moves, pu__chain_moves(c, pu__chain_kind(chain, t), c->before + j, NULL));
         for (pu_int i = 0; one->x && i < S; i++)
-            one->x[t * S + i] = (pu_real)(c->mean[i * c->k + j] + (i == chain->level ? one->reference : 0));
+            one->x[t * S + i] = (pu_real)(c->mean[i * d.k + j] + (i == chain->level ? one->reference : 0));
     }
 }
 
 /* Forward: means, and where `spread` covariances with what is made of them. variance (D), fit (M), lane may be NULL. */
-PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance, pu_real *fit, pu_real *lane)
+PU__INLINE pu_status pu__chain_steps_ahead(pu__direct *e, pu__dims d, int spread, pu_real *variance, pu_real *fit, pu_real *lane)
 {
     pu__chain_work *c = &e->chain;
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, row = 0, seen = 0;
+    pu_int S = d.S, row = 0, seen = 0;
     pu_status status;
-    int rests;
-    memset(c->sums, 0, (size_t)e->post->model->Gamma->params * sizeof *c->sums);
-    c->trace = 0;
-    for (pu_int t = 0; t < k->T; t++) {
+    int rests, moves = c->chain->d < S; /* parts that are not diffuse */
+    for (pu_int t = 0; t < c->chain->T; t++) {
         if (t == 0)
             pu__chain_first(e);
         else
-            pu__chain_mean(c, t);
+            pu__chain_mean(c, d, t);
         /* L at rest stays there while the steps are alike */
         if (t < 2 || c->like[t] != c->like[t - 1])
-            c->calm = 0;
+            c->calm = -1;
         rests = c->calm > 2;
         if (t > 0 && spread && !rests)
-            pu__chain_covariance(c, t);
+            pu__chain_covariance(c, d, t);
         if (t > 0 && spread)
-            pu__chain_shocks(c, t);
-        /* at rest the means alone change: a sample of them */
-        pu__chain_keep(c, t, t > 0 && spread && (!rests || t % 8 == 0));
+            pu__chain_shocks(c, d, t);
         if (t > 0 && spread && !rests)
-            pu__chain_transition(c, t);
+            pu__chain_transition(c, d, t);
+        /* at rest the means alone change: a sample of them */
+        pu__chain_keep(c, d, t, moves && t > 0 && spread && (!rests || t % 8 == 0));
         if (!rests)
             c->square_at_rest = -1;
         else if (c->plain && c->square_at_rest < 0)
-            c->square_at_rest = pu__chain_seen(c, e->row, 0, S, NULL);
-        status = pu__chain_rows(e, t, &row, &seen, lane, fit);
+            c->square_at_rest = pu__chain_seen(c, S, e->row, 0, S, NULL);
+        status = pu__chain_rows(e, d, t, &row, &seen, lane, fit);
         if (status)
             return status;
         if (spread && !rests) {
-            pu__chain_spread(c);
-            pu__chain_rest(c, S, c->L);
+            pu__chain_spread(c, S, t == 0);
+            pu__chain_rest(c, S, S, c->L);
         }
         for (pu_int i = 0; variance && i < S; i++)
             variance[t * S + i] = (pu_real)pu__chain_variance(c, i);
     }
-    if (lane && e->post->slots.want_Gamma)
-        pu__ssm_add(e->post->model->Gamma->params, c->sums, lane);
     return PU_OK;
+}
+
+/* Likewise, and the gradient of the operator. */
+PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance, pu_real *fit, pu_real *lane)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__dims single = {1, 1, 1}, one = {c->chain->S, c->chain->r, 1}, all = {c->chain->S, c->chain->r, c->k};
+    pu_int params = e->post->model->Gamma->params;
+    pu_status status;
+    memset(c->sums, 0, (size_t)params * sizeof *c->sums);
+    c->trace = 0;
+    if (pu__chain_is_single(c))
+        status = pu__chain_steps_ahead(e, single, spread, variance, fit, lane);
+    else if (c->k == 1)
+        status = pu__chain_steps_ahead(e, one, spread, variance, fit, lane);
+    else
+        status = pu__chain_steps_ahead(e, all, spread, variance, fit, lane);
+    if (!status && lane && e->post->slots.want_Gamma)
+        pu__ssm_add(params, c->sums, lane);
+    return status;
+}
+
+/* By how much rounding of e = y - eta, before the level's reference is taken off, changes an observation of series j at most, in units of
+   its noise. eta may be NULL. */
+PU__FN double pu__chain_given(const pu__direct *e, pu_int j, const pu_real *eta)
+{
+    const pu__posterior *p = e->post;
+    double given = 0;
+    for (pu_int i = 0; eta && i < p->observed; i++) {
+        pu_int row = p->list[i];
+        double y = fabs((double)p->now.e[j * p->n_rows + pu__place(p, i)]) + fabs((double)eta[row]);
+        given = pu__max(given, (double)PU__EPS * sqrt((double)p->model->psi[row]) * y);
+    }
+    return given;
+}
+
+/* What rounding leaves of series j, relative: in gradients, in means, where these are wanted; in *error: of the mean, in standard
+   deviations. Rotations are stable, so that the latter is off by eps times the largest row, e in units of the noise, and times the
+   shocks enlarged by the ratio of a column to its pivot. given: as pu__chain_given tells. */
+PU__FN double pu__chain_rounding(const pu__direct *e, pu_int j, double given, int gradients, int means, double *error)
+{
+    const pu__chain_work *c = &e->chain;
+    const pu__chain_series *one = c->series + j;
+    pu_int S = c->chain->S, r = c->chain->r;
+    double relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa), through = 0;
+    double dof = (double)e->post->model->Gamma->noise;
+    *error = DBL_EPSILON * (one->v.spread + e->kappa * (1 + one->largest)) + given;
+    relative = pu__max(relative, 4 * PU__AT_REST(S));
+    if (means)
+        relative = pu__max(relative, pu__max(*error, (double)PU__EPS * one->row_terms / one->row_sum));
+    /* F is rounded; in its gradients so are the shocks, by kappa more, and their sums to pu_real */
+    relative = pu__max(relative, DBL_EPSILON * one->moves * (gradients ? e->kappa : 1));
+    for (pu_int kind = 0; gradients && kind < c->chain->kinds; kind++)
+        through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * r * (S + r)));
+    relative = pu__max(relative, (double)PU__EPS * through);
+    return gradients ? pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1))) : relative;
 }
 
 /* A draw of z - mu given the data, D entries, from normals: s_t = F s_{t-1} + B (V^-1 N(0, I) - V^-1 G s_{t-1}). */
@@ -14842,6 +15004,7 @@ PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
     pu__chain_work *c = &e->chain;
     const pu__chain *k = c->chain;
     pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
+    const pu__dims d = {S, r, 1};
     double *s = c->square, *before = s + S, *w = c->row;
     memset(s, 0, (size_t)S * sizeof *s);
     for (pu_int t = 0; t < k->T; t++) {
@@ -14854,7 +15017,7 @@ PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
                 w[i] += V[i * n + j] * (double)normals[j];
         }
         if (t > 0)
-            pu__chain_step(k, t, 1, before, w, s);
+            pu__chain_step(c, t, d, before, w, s);
         else
             pu__chain_start(k, 1, w, s);
         for (pu_int i = 0; i < S; i++)
@@ -14871,6 +15034,10 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
     pu_int S = k->S, r = k->r, cols = k->r0 + k->d, group = e->post->group, columns = pu__most(group, S + 1);
     c->chain = k;
     c->wide = r + S + columns;
+    c->stretch = (pu__stretch *)pu__take(arena, k->F.room, 1, sizeof *c->stretch);
+    c->rows = pu__indices(arena, cols);
+    c->low = pu__indices(arena, r + S);
+    c->high = pu__indices(arena, S);
     c->W = pu__doubles(arena, r + S, c->wide);
     c->other = pu__doubles(arena, r + S, c->wide);
     c->row = pu__doubles(arena, c->wide + cols, 1);
@@ -17116,41 +17283,21 @@ PU__FN pu_status pu__direct_terms(const pu__job *job, pu__worker *w, pu_real *la
     return PU_OK;
 }
 
-/* What rounding leaves of series j of those at hand, datum n, by the engine of a chain. Rotations are stable, so that in units of
-   standard deviations the mean is off by eps times the largest row, e in units of the noise, and times the shocks enlarged by the
-   ratio of a column to its pivot. e = y - eta is rounded before the level's reference is taken off. */
+/* What rounding leaves of series j of those at hand, datum n, by the engine of a chain. */
 PU__FN void pu__chain_told(const pu__job *job, pu__worker *w, pu_int j, pu_int n)
 {
     const pu__direct *e = &w->direct;
-    const pu__chain_work *c = &e->chain;
-    const pu__chain_series *one = c->series + j;
+    const pu__chain_series *one = e->chain.series + j;
     const pu__posterior *p = &w->post;
     pu__staged_column *column = job->columns + n * job->cols;
-    pu_int S = c->chain->S;
     pu__mean_error mean = PU__ZERO;
-    double dof = (double)job->Gamma->noise, given = 0, through = 0, size, relative;
-    for (pu_int i = 0; job->model->eta && i < p->observed; i++) {
-        pu_int row = p->list[i];
-        double y = fabs((double)p->now.e[j * p->n_rows + pu__place(p, i)]) +
-                   fabs((double)pu__eta(job->model, pu__datum(job->data, n))[row]);
-        given = pu__max(given, (double)PU__EPS * sqrt((double)job->model->psi[row]) * y);
-    }
-    mean.error = DBL_EPSILON * (one->v.spread + e->kappa * (1 + one->largest)) + given;
+    double given = pu__chain_given(e, j, pu__eta(job->model, pu__datum(job->data, n)));
+    double relative = pu__chain_rounding(e, j, given, job->any_grad, job->stage.x != NULL, &mean.error);
+    double dof = (double)job->Gamma->noise, observed = (double)p->observed, size;
     mean.size = one->largest;
-    size = fabs(column->value) + fabs(e->logdet) / 2 + (double)p->observed + 1;
+    size = fabs(column->value) + fabs(e->logdet) / 2 + observed + 1;
     column->nll_rounding = DBL_EPSILON * (one->v.rounding + fabs(p->log_psi) + e->kappa + dof + fabs(e->logdet)) +
-                           dof * mean.error * mean.error / 2 + given * sqrt(2 * fabs(one->value) * (double)p->observed);
-    relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa);
-    relative = pu__max(relative, 4 * PU__AT_REST(S));
-    if (job->stage.x)
-        relative = pu__max(relative, pu__max(mean.error, (double)PU__EPS * one->row_terms / one->row_sum));
-    /* F is rounded; in its gradients so are the shocks, by kappa more, and their sums to pu_real */
-    relative = pu__max(relative, DBL_EPSILON * one->moves * (job->any_grad ? e->kappa : 1));
-    for (pu_int kind = 0; job->any_grad && kind < c->chain->kinds; kind++)
-        through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * c->chain->r * (S + c->chain->r)));
-    relative = pu__max(relative, (double)PU__EPS * through);
-    if (job->any_grad)
-        relative = pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
+                           dof * mean.error * mean.error / 2 + given * sqrt(2 * fabs(one->value) * observed);
     column->rounding.relative = pu__max(relative, column->nll_rounding / size);
     pu__gradient_losses(job, w, &one->v, &mean, DBL_EPSILON, &column->rounding);
     column->eta_size = one->v.eta;
@@ -17162,15 +17309,16 @@ PU__FN pu_status pu__chain_run(const pu__job *job, pu__worker *w, pu_int at, pu_
 {
     pu__direct *e = &w->direct;
     pu__chain_work *c = &e->chain;
-    const pu_options *o = job->o;
-    pu_int D = job->D, M = job->M, cols = job->cols, n = pu__ordered(job, at);
+    pu_int D = job->D, M = job->M, cols = job->cols, n = pu__ordered(job, at), loaded = w->loaded;
     pu_real *variance = job->variance ? job->variance + n * D : NULL, *fit = job->fit ? job->fit + n * M : NULL;
     pu_status status;
+    w->loaded = -1;
     c->k = count;
     memset(c->series, 0, (size_t)count * sizeof *c->series);
     for (pu_int j = 0; j < count; j++) {
         pu_int m = w->member[j] = pu__ordered(job, at + j);
-        job->c[m] = pu__posterior_join(&w->post, job->data, m, j);
+        if (m != loaded) /* whose e is in its place */
+            job->c[m] = pu__posterior_join(&w->post, job->data, m, j);
         job->observed[m] = w->post.observed;
         job->served_by[m] = PU_KALMAN;
         c->series[j].eta = job->etas > 1 ? job->eta_grad + m * M : lane + job->slots.eta;
@@ -17191,8 +17339,8 @@ PU__FN pu_status pu__chain_run(const pu__job *job, pu__worker *w, pu_int at, pu_
         job->columns[m * cols].value = c->series[j].value - w->post.log_psi / 2;
         pu__chain_told(job, w, j, m);
         for (pu_int i = 1; job->want_draws && i < cols; i++) {
-            pu_normals(o->seed, pu__datum_id(job->data, m), (uint32_t)(i - 1), o->step, PU__STREAM_PRIOR, 0, job->Gamma->noise,
-                       w->eps.at);
+            pu_normals(job->o->seed, pu__datum_id(job->data, m), (uint32_t)(i - 1), job->o->step, PU__STREAM_PRIOR, 0,
+                       job->Gamma->noise, w->eps.at);
             pu__chain_draw(e, w->eps.at, job->stage.x + (m * cols + i) * D);
         }
         if (variance && j > 0)
@@ -17369,7 +17517,6 @@ PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int at, pu_i
            pu__posterior_same(p, job->data, pu__ordered(job, *to)))
         ++*to;
     for (pu_int count; job->Gamma->form == PU_FORM_CHAIN && at < *to && !status; at += count) {
-        w->loaded = -1;
         count = pu__min(job->group, *to - at);
         status = pu__chain_run(job, w, at, count, grad, report);
     }
@@ -21343,10 +21490,11 @@ PU__FN pu_status pu__structure_grad(PU__MODEL_GRAD_ARGS)
 
 /* ---- start, layout, constructor ---- */
 
-/* The mean square of y_t - y_{t-lag} over the pairs that are observed, about; 0 where there is none. */
-PU__FN double pu__lag_square(const pu_data *data, pu_int lag)
+/* The mean square of y_t - y_{t-lag} over the pairs that are observed, about 0 or, where these are expected to grow, about their
+   mean; 0 where there is none. */
+PU__FN double pu__lag_square(const pu_data *data, pu_int lag, int grows)
 {
-    double sum = 0, count = 0;
+    double sum = 0, count = 0, growth = 0;
     for (pu_int n = 0; n < data->n; n++) {
         pu_int at, to = 0, t = 0, u = 0;
         pu_real y = 0, later = 0;
@@ -21359,11 +21507,13 @@ PU__FN double pu__lag_square(const pu_data *data, pu_int lag)
             if (u == t + lag) {
                 double off = (double)later - (double)y;
                 sum += off * off;
+                growth += off;
                 count += 1;
             }
         }
     }
-    return count > 0 ? sum / count : 0;
+    growth = grows && count > 0 ? growth / count : 0;
+    return count > 0 ? pu__max(sum / count - growth * growth, 0) : 0;
 }
 
 /* model.start: half of what a step (or a season) changes is noise; the level has a part of the rest, slope and season, which
@@ -21372,12 +21522,15 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
 {
     const pu__structure *s = pu__structure_of(model);
     pu_int lag = 1;
+    int grows = 0;
     double change, c0[1], pairs[1];
     pu__autocovariances(data, 0, c0, pairs);
     for (pu_int n = 0; n < s->count; n++)
+        grows |= s->parts[n].part.kind == PU_PART_SLOPE;
+    for (pu_int n = 0; n < s->count; n++)
         if (s->parts[n].part.kind == PU_PART_SEASON || s->parts[n].part.kind == PU_PART_SEASON_TRIG)
             lag = s->parts[n].part.size;
-    change = pu__positive_or(pu__lag_square(data, lag), c0[0]);
+    change = pu__positive_or(pu__lag_square(data, lag, grows), c0[0]);
     for (pu_int n = 0; n < s->count; n++) {
         const pu__component *c = s->parts + n;
         double share = 0.2;
@@ -22149,10 +22302,10 @@ typedef struct {
     /* Of the last gradient: no digit of it may be right, see pu__model_task. */
     int lost;
     pu__priors priors;
-    /* For passes over n. */
-    int threads;
     /* Number of the pu_model_set call that set the model to the point of the next gradient. */
     uint32_t sets;
+    /* There are data in the place of those of the caller, see `few`. */
+    int condense;
     /* n: the point. It goes to the caller's array at the end. */
     pu_real *theta;
     /* n: the point tried. Adam and SGD: after the step, the point that was left. */
@@ -22174,9 +22327,9 @@ typedef struct {
     /* Entries of theta that are linear, how many, and linear x (linear + 2): see pu__fit_linear. */
     pu_int linear, *linear_at;
     double *curvature;
-    /* L-BFGS of few parameters, each linear or on a log or atanh scale: n x n, second derivatives, see pu__fit_newton; and
-       n x (n + 2) to solve with them. Else NULL. */
-    double *H, *normal;
+    /* L-BFGS of few parameters, each linear or on a log or atanh scale: n x n, second derivatives, see pu__fit_newton; curvature
+       is then n x (n + 2). Else NULL. */
+    double *H;
     /* N: the data in the order of this epoch. */
     pu_int *order;
     /* Warm starts, (K+1) x D per datum: of all data, of one batch. */
@@ -22186,7 +22339,6 @@ typedef struct {
     pu_real *given, *top_theta;
     double *top, *ends;
     /* Complete data in the place of those of the caller, 2 M of the same mean and covariance; n = 0: there are none. */
-    int condense;
     pu_data few;
     /* 2 M x M: these; scratch, M x M; M: the mean; M x M: the covariance. */
     pu_real *few_y, *few_part;
@@ -22367,7 +22519,7 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 {
     double sum[PU__PARTS], all = 0;
 #ifdef PU__OPENMP
-#pragma omp parallel for num_threads(fit->threads)
+#pragma omp parallel for num_threads(fit->priors.threads)
 #endif
     for (int p = 0; p < PU__PARTS; p++) {
         pu_int at = pu__part_start(fit->n, p);
@@ -22534,7 +22686,7 @@ PU__FN int pu__fit_move(pu__fit *fit, const pu__adam *a, double *t)
 {
     for (int halvings = 0; halvings < 40; halvings++) {
 #ifdef PU__OPENMP
-#pragma omp parallel for num_threads(fit->threads)
+#pragma omp parallel for num_threads(fit->priors.threads)
 #endif
         for (int p = 0; p < PU__PARTS; p++)
             pu__fit_move_part(fit, a, *t, halvings == 0, p);
@@ -22823,7 +22975,7 @@ PU__FN pu_status pu__fit_curvature(pu__fit *fit)
 PU__FN int pu__newton_direction(pu__fit *fit, double *rest)
 {
     pu_int n = fit->n, wide = n + 2;
-    double *a = fit->normal, sum = 0;
+    double *a = fit->curvature, sum = 0;
     int is_positive = 1;
     for (pu_int i = 0; i < n; i++) {
         for (pu_int j = 0; j < n; j++) {
@@ -22851,7 +23003,7 @@ PU__FN pu_status pu__fit_newton(pu__fit *fit, int *is_done)
     pu_fit_report *r = fit->report;
     pu_report last = r->last;
     double N = (double)fit->N, value = fit->objective, flat = pu__no_influence(fit), rest = 0;
-    double least = pu__max(1e-10, (double)PU__EPS * fabs(value) * N);
+    double least = pu__max(1e-9, (double)PU__EPS * fabs(value) * N);
     pu_int n = fit->n, boundaries = 0, boundary = -1;
     pu_status status = pu__fit_curvature(fit);
     int is_near = !status;
@@ -23751,11 +23903,11 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         if (fit->linear > 64)
             fit->linear = 0;
         fit->linear_at = pu__indices(arena, fit->linear);
-        fit->curvature = pu__doubles(arena, fit->linear, fit->linear + 2);
-        if (pu__is_small(fit)) {
+        int is_small = pu__is_small(fit);
+        pu_int room = is_small ? n : fit->linear;
+        fit->curvature = pu__doubles(arena, room, room + 2);
+        if (is_small)
             fit->H = pu__doubles(arena, n, n);
-            fit->normal = pu__doubles(arena, n, n + 2);
-        }
     }
     if (fit->condense) {
         pu_int M = fit->data->m;
@@ -24186,10 +24338,9 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     if (fit.condense)
         pu__fit_condense(&fit);
     /* passes over theta are short: never more threads than they are worth */
-    fit.threads = pu__threads(0, 3.0 * (double)fit.n);
-    if (o.gradient.threads && o.gradient.threads < fit.threads)
-        fit.threads = o.gradient.threads;
-    fit.priors.threads = fit.threads;
+    fit.priors.threads = pu__threads(0, 3.0 * (double)fit.n);
+    if (o.gradient.threads && o.gradient.threads < fit.priors.threads)
+        fit.priors.threads = o.gradient.threads;
     status = pu__fit_run(&fit, theta);
     report->theta = theta;
     pu_workspace_free(memory);

@@ -1049,8 +1049,8 @@ PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const p
      PU_OUTPUT       the same with x after I solver steps
      PU_NETWORK      total derivative of q^<I> - mean_k delta_k'sigma_k^<I>, through the solver
    options, ws, out, report may be NULL: defaults; a block allocated and freed within the call; nothing written.
-   Data with the same observed rows share one factor of A (dense, dual, banded; report.plan tells the patterns): complete data
-   cost one factorisation, not N. What is computed of a datum, such as x, has the same bits alone and in company.
+   Data with the same observed rows share one factor of A, or the covariances of a Kalman engine (report.plan tells the patterns):
+   complete data cost one factorisation, not N. What is computed of a datum, such as x, has the same bits alone and in company.
    Cost: N (K+1) (I+1) products with A; PU_NETWORK about 2 I + 1 of them and I + 1 gradient terms each (with a dense Phi about
    3.5 times PU_OUTPUT); dense engine N D^3.
    Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED (GD), PU_INEXACT: outputs written; any other: no output
@@ -14008,7 +14008,8 @@ PU__FN pu_status pu__kalman_solve(PU__COLUMNS_ARGS)
      [ U B  U F |  u ]   =>   [ 0  U' | u']     so that w_t | s_{t-1}, y ~ N(V^-1 (g - G s_{t-1}), V^-1 V'^-1).
    What is integrated out leaves log det V. At the start the same is done with [B0 w_0 + delta] in the place of s_0: a diffuse state
    has no row of its own in this, and no large number stands for what is not known. Rotations leave zeros alone, so that
-   the cost follows the zeros of F and B. Forward in time the means and covariances follow, sums without a difference:
+   the cost follows the zeros of F and B. Series with the same observed rows have all of this in common but u and g: these are
+   columns side by side, through which the same rotations go. Forward in time the means and covariances follow, sums without a difference:
      s_t = M s_{t-1} + B V^-1 g + B V^-1 N(0, I),   M = F - B V^-1 G
    The gradient is that of the shocks' density, E of the posterior (Fisher's identity): d/dK = I - E w w', d/dDelta = -E w s'.
    ------------------------------------------------------------------------------------------------ */
@@ -22995,7 +22996,29 @@ PU__FN int pu__newton_direction(pu__fit *fit, double *rest)
     return is_positive;
 }
 
-/* Newton steps from where L-BFGS has come to rest, or nearly, with the same H for all of them. Parameters on a log or atanh scale
+/* H after the step s from theta to the point tried, over which the gradient has changed by y (Broyden, Fletcher, Goldfarb, Shanno):
+   H += y y' / y's - H s s'H / s'H s, where both are positive. Entries that stay as they are have s = 0, and H_ii = 0. */
+PU__FN void pu__newton_learn(pu__fit *fit)
+{
+    pu_int n = fit->n;
+    double *Hs = fit->curvature, ys = 0, sHs = 0;
+    for (pu_int i = 0; i < n; i++) {
+        double s = (double)fit->next[i] - (double)fit->theta[i];
+        Hs[i] = 0;
+        for (pu_int j = 0; j < n; j++)
+            Hs[i] += (fit->H[i * n + j] + fit->H[j * n + i]) / 2 * ((double)fit->next[j] - (double)fit->theta[j]);
+        ys += s * ((double)fit->v[i] - (double)fit->g[i]);
+        sHs += s * Hs[i];
+    }
+    for (pu_int i = 0; i < n && ys > 0 && sHs > 0; i++)
+        for (pu_int j = 0; j < n; j++) {
+            double y = ((double)fit->v[i] - (double)fit->g[i]) * ((double)fit->v[j] - (double)fit->g[j]);
+            if (fit->H[i * (n + 1)] != 0 && fit->H[j * (n + 1)] != 0)
+                fit->H[i * n + j] += y / ys - Hs[i] * Hs[j] / sHs;
+        }
+}
+
+/* Newton steps from where L-BFGS has come to rest, or nearly, with an H that learns on the way. Parameters on a log or atanh scale
    that have no influence, nor more of it further on, stay where they are: they are at their boundary. *is_done: so near to the minimum
    that no step is worth it, and H shows that it is one. Else it is found another way. */
 PU__FN pu_status pu__fit_newton(pu__fit *fit, int *is_done)
@@ -23009,7 +23032,8 @@ PU__FN pu_status pu__fit_newton(pu__fit *fit, int *is_done)
     int is_near = !status;
     for (pu_int i = n - 1; i >= 0 && is_near; i--) {
         double *own = fit->H + i * (n + 1);
-        if (!pu__is_scaled(fit->model, i) || fabs((double)fit->g[i]) > flat || fabs(*own) > flat)
+        int is_still = fabs((double)fit->g[i]) < 0.3 * fabs(*own) && fabs(*own) > 1e-3 * flat; /* a shallow minimum */
+        if (!pu__is_scaled(fit->model, i) || fabs((double)fit->g[i]) > flat || fabs(*own) > flat || is_still)
             continue;
         /* a slope that grows on the way down leads somewhere, unless it is rounding */
         is_near = *own > -1e-3 * flat;
@@ -23019,13 +23043,13 @@ PU__FN pu_status pu__fit_newton(pu__fit *fit, int *is_done)
     }
     fit->objective = value;
     fit->doubt = 0;
-    for (int round = 0; round < 5 && is_near; round++) {
+    for (int round = 0; round < 10 && is_near; round++) {
         is_near = pu__newton_direction(fit, &rest);
         for (pu_int i = 0; i < n; i++) {
             is_near &= fabs((double)fit->m[i]) < 1 || !pu__is_scaled(fit->model, i);
             fit->next[i] = fit->theta[i] + fit->m[i];
         }
-        *is_done = is_near && rest <= pu__max(least, round > 3 ? PU__REST : 0);
+        *is_done = is_near && rest <= pu__max(least, round > 8 ? PU__REST : 0);
         if (*is_done || !is_near)
             break;
         status = pu__fit_probe(fit);
@@ -23034,6 +23058,7 @@ PU__FN pu_status pu__fit_newton(pu__fit *fit, int *is_done)
             break;
         value = fit->objective;
         last = r->last;
+        pu__newton_learn(fit);
         pu__lbfgs_accept(fit, 1);
     }
     r->last = last;
@@ -23077,7 +23102,11 @@ PU__FN pu_status pu__fit_leap(pu__fit *fit, int *is_done)
     if (!(promised > 0))
         return PU_OK;
     status = pu__fit_probe(fit);
-    if (!status && !fit->lost && fit->objective < value - promised / 2) {
+    /* a slope that has turned, more than by rounding: there is a minimum on the way */
+    for (pu_int i = 0; i < n && !status; i++)
+        if (fit->next[i] != fit->theta[i] && N * (double)fit->v[i] * (fit->g[i] > 0 ? -1 : 1) > 0.01 * least)
+            promised = HUGE_VAL;
+    if (!status && !fit->lost && fit->objective < value - 0.75 * promised + PU__NOISE * fabs(value)) {
         pu__lbfgs_accept(fit, 1);
         *is_done = 1;
         return PU_OK;
@@ -23355,6 +23384,7 @@ PU__FN int pu__fit_is_sound(const pu__fit *fit)
                                {fit->held, 0, pairs},
                                {fit->newest, 0, pairs - 1},
                                {fit->known, 0, 1},
+                               {fit->leaps, 0, 2},
                                {fit->boundaries, 0, (double)fit->n},
                                {fit->boundary, -1, (double)fit->n - 1},
                                {fit->start, 0, starts - 1},

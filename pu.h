@@ -511,8 +511,8 @@ typedef struct {
                                   gradient; 0 = 0.1. A pilot (pu_tune) on the first data finds K for the statistical
                                   error and then I for a solver error below half of what K leaves. The report says what
                                   was chosen and from what. Without PU_CHOOSE it is refused */
-    pu_int most_samples;       /* limit of that K; 0 = 100 */
-    pu_int most_iterations;    /* limit of that I; 0 = 100, at most 1,000,000 */
+    pu_int most_samples;       /* limit of that K; 0 = 100. Refused where samples is not PU_CHOOSE */
+    pu_int most_iterations;    /* limit of that I; 0 = 100, at most 1,000,000. Refused where solve.iterations is not PU_CHOOSE */
     int tied_psi;              /* psi is one number, written M times (else refused): of its gradient, replicates and
                                   standard errors only the sum over the rows is meant, which saves products where Phi is
                                   Fourier sensing. Models set it */
@@ -749,8 +749,8 @@ PU_DEF pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int 
    pu_model_regressors: eta = (the inner one's) + X b, theta = [inner theta | b], b[0] .. b[p-1] free. An intercept is a
      column of ones. n = 0: X is M x p, shared by all data. n > 0: n x M x p, for each datum by its number in the arrays
      (data.pick; see pu_lgm.eta_count). Row-major, borrowed, read by every set; finite, also where y is missing
-     (PU_E_NONFINITE, index). Start: b by least squares on the observed entries, 0 for columns that depend on those before
-     them, and the inner start on what is left: a copy of the data, from model->memory.allocator (a block of yours: the
+     (PU_E_NONFINITE, index). Start: b by least squares on the observed entries (within rows where n > 0 and the inner model has
+     an eta of its own), 0 for columns that depend on those before them, and the inner start on what is left: a copy of the data, from model->memory.allocator (a block of yours: the
      inner start on the data). PU_E_SIZE: n is not that of regressors inside; PU_E_NULL also for a model of yours without
      lgm.Phi before its first set. Cost: M p operations a set or gradient, with n > 0 a set n M p, and n M reals. */
 PU_DEF pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *from, const pu_real *value,
@@ -911,9 +911,9 @@ typedef struct {
                                             step. A file that is there and is neither empty nor a checkpoint, or is
                                             write-protected (POSIX), is not replaced (PU_E_FILE). With POSIX (see the switches) it survives a crash of
                                             the machine, too (fsync), links are followed, and what is no regular file is
-                                            refused; else a link is replaced by the file, and on Windows a kill between
+                                            refused, and the rights of the file are kept; else a link is replaced by the file, and on Windows a kill between
                                             two system calls may leave the new file under its other name alone */
-    pu_int checkpoint_every;             /* steps; 0 = 10; always at the end */
+    pu_int checkpoint_every;             /* steps; 0 = 10; always at the end. Refused without checkpoint */
     int resume;                          /* begin from `checkpoint` if it is there; the end is the same to the bit as
                                             without the break. Refused when it is damaged or of a machine with the other
                                             byte order, or when the model, the number of data, precision, version or an
@@ -1061,7 +1061,7 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
                              const pu_gradient_result *out, pu_report *report);
 
 /* K and I for a wanted error (options->error), as pu_gradient itself does for PU_CHOOSE: *tuned = *options with both
-   replaced by numbers, and error = 0. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4
+   replaced by numbers, error and the limits by 0. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4
    data measures the error of one probe and the decay of the solver's; K falls with the number of data. `out` tells
    which gradients count (at least one of Gamma, Phi, psi) and is not written. options->engine = PU_ENGINE_AUTO: no
    pilot where exact engines are cheaper than 2 probes of 4 steps. Status: as pu_gradient; PU_E_UNSUPPORTED: GD, SD,
@@ -15338,6 +15338,10 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         bad = "options.columns (at least 1, or 0 = chosen)";
     else if (o->error != 0) /* with PU_CHOOSE it has been used, and is 0 now, unless it is out of range */
         bad = "options.error (0 = 0.1, or positive and below 1; needs samples or solve.iterations = PU_CHOOSE)";
+    else if (o->most_samples) /* likewise */
+        bad = "options.most_samples (at least 2, or 0 = 100; needs samples = PU_CHOOSE)";
+    else if (o->most_iterations)
+        bad = "options.most_iterations (1 to 1,000,000, or 0 = 100; needs solve.iterations = PU_CHOOSE)";
     return bad ? pu__refuse(report, PU_E_ARGUMENT, bad) : PU_OK;
 }
 
@@ -17674,6 +17678,10 @@ PU__FN pu_options pu__at_limits(const pu_options *options)
         o.solve.iterations = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
     if (pu__is_open(options) && pu__is_within(o.error, 1))
         o.error = 0;
+    if (options->samples == PU_CHOOSE && o.most_samples >= 0)
+        o.most_samples = 0;
+    if (options->solve.iterations == PU_CHOOSE && o.most_iterations >= 0)
+        o.most_iterations = 0;
     return o;
 }
 
@@ -17682,10 +17690,10 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_gradient_result 
 {
     const char *bad = NULL;
     const char *lacks = NULL;
-    if (o->most_samples < 0 || o->most_samples == 1)
-        bad = "options.most_samples (at least 2, or 0 = 100)";
-    else if (o->most_iterations < 0 || o->most_iterations > PU__LIMIT)
-        bad = "options.most_iterations (1 to 1,000,000, or 0 = 100)";
+    if (o->most_samples < 0 || o->most_samples == 1 || (o->most_samples && o->samples != PU_CHOOSE))
+        bad = "options.most_samples (at least 2, or 0 = 100; needs samples = PU_CHOOSE)";
+    else if (o->most_iterations < 0 || o->most_iterations > PU__LIMIT || (o->most_iterations && o->solve.iterations != PU_CHOOSE))
+        bad = "options.most_iterations (1 to 1,000,000, or 0 = 100; needs solve.iterations = PU_CHOOSE)";
     else if (!out || (!out->Gamma && !out->Phi && !out->psi))
         bad = "results (PU_CHOOSE needs a gradient to tune for)";
     else if (!pu__has_momentum(o->solve.solver))
@@ -18667,6 +18675,8 @@ PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_o
     options->samples = used.samples;
     options->solve.iterations = used.solve.iterations;
     options->error = used.error;
+    options->most_samples = used.most_samples;
+    options->most_iterations = used.most_iterations;
     return status;
 }
 
@@ -22067,32 +22077,55 @@ PU__FN void pu__eliminate(pu_int p, double *a)
     }
 }
 
+/* Means over the data of X and y in each row, where y is observed, into means: M x (p + 2), the last of them their number. */
+PU__FN void pu__row_means(const pu__around *s, const pu_data *data, double *means)
+{
+    pu_int p = s->p, at, row = 0;
+    pu_real y = 0;
+    memset(means, 0, (size_t)(s->M * (p + 2)) * sizeof *means);
+    for (pu_int n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            const pu_real *x = pu__regressors_of(s, pu__datum(data, n)) + row * p;
+            double *mean = means + row * (p + 2), share = 1 / ++mean[p + 1];
+            for (pu_int k = 0; k < p; k++)
+                mean[k] += ((double)x[k] - mean[k]) * share;
+            mean[p] += ((double)y - mean[p]) * share;
+        }
+}
+
 /* b by least squares of the observed entries on [X 1], by the normal equations. What the ones explain is left to the inner model, which
-   may have a level of its own: b is not to stand in for it. Where X has a column of ones that comes first. */
-PU__FN void pu__least_squares(const pu__around *s, const pu_data *data, pu_real *b)
+   may have a level of its own: b is not to stand in for it. Where X has a column of ones that comes first. With means (M x (p + 2), else NULL)
+   both sides are less their means in each row: the inner model has a level for each. Returns whether X varied at all. */
+PU__FN int pu__least_squares(const pu__around *s, const pu_data *data, const double *means, pu_real *b)
 {
     pu_int p = s->p, q = p + 1, wide = q + 2, at, row = 0;
     pu_real y = 0;
+    double varied = 0;
     memset(s->normal, 0, (size_t)(q * wide) * sizeof *s->normal);
     for (pu_int n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
             const pu_real *x = pu__regressors_of(s, pu__datum(data, n)) + row * p;
-            for (pu_int i = 0; i < q; i++) {
-                double *to = s->normal + i * wide, one = i < p ? (double)x[i] : 1;
+            const double *mean = means ? means + row * (p + 2) : NULL;
+            for (pu_int i = 0; i < q - (mean != NULL); i++) {
+                double *to = s->normal + i * wide, one = i < p ? (double)x[i] - (mean ? mean[i] : 0) : 1;
                 for (pu_int k = 0; k < p; k++)
-                    to[k] += one * (double)x[k];
-                to[p] += one;
-                to[q] += one * (double)y;
+                    to[k] += one * ((double)x[k] - (mean ? mean[k] : 0));
+                to[p] += mean ? 0 : one;
+                to[q] += one * ((double)y - (mean ? mean[p] : 0));
                 to[q + 1] += one * one;
             }
         }
+    for (pu_int k = 0; k < p; k++)
+        varied += s->normal[k * wide + q + 1];
     pu__eliminate(q, s->normal);
     for (pu_int k = 0; k < p; k++)
         b[k] = (pu_real)s->normal[k * wide + q];
+    return varied > 0;
 }
 
 /* model.start: b by least squares, then the inner start on what that leaves. Without memory for a copy of the data, or
-   with a block of the caller's, on the data as they are. */
+   with a block of the caller's, on the data as they are. Where X differs from datum to datum and the inner model has an eta of its
+   own, which may be large and unlike from row to row, b is what explains differences within rows. */
 PU__FN pu_status pu__regressors_start(PU__START_ARGS)
 {
     const pu__around *s = pu__around_of(model);
@@ -22109,7 +22142,13 @@ PU__FN pu_status pu__regressors_start(PU__START_ARGS)
             return PU_E_SIZE;
         end = pu__most(end, lists ? data->start[number + 1] : (number + 1) * data->m);
     }
-    pu__least_squares(s, data, b);
+    size_t bytes = (size_t)(s->M * (s->p + 2)) * sizeof(double);
+    double *means = s->n && inner->uses & PU_USES_ETA && !model->memory.fixed ? (double *)pu__alloc(memory, bytes) : NULL;
+    if (means)
+        pu__row_means(s, data, means);
+    if (!means || !pu__least_squares(s, data, means, b))
+        (void)pu__least_squares(s, data, NULL, b);
+    pu__release(memory, means, bytes);
     rest = model->memory.fixed ? NULL : (pu_real *)pu__alloc(memory, (size_t)end * sizeof *rest);
     if (!rest)
         return inner->start(inner, data, seed, theta);
@@ -23217,18 +23256,35 @@ PU__FN const char *pu__checkpoint_path(const char *name, char *path)
     return is_other ? "checkpoint: the file is there, but is no checkpoint; it is not replaced" : NULL;
 }
 
-/* A new file beside path, whose name becomes that of the file. Exclusive ("x"), so that no other writer has it. */
+/* A new file beside path, whose name becomes that of the file. Exclusive ("x"), so that no other writer has it. With POSIX it has the
+   rights of the file that it will replace, from the first moment on: what few may read is not open to more meanwhile. */
 PU__FN FILE *pu__checkpoint_open(char *path)
 {
     size_t end = strlen(path);
     FILE *file = NULL;
+#ifdef PU__POSIX
+    struct stat about;
+    int is_there = !stat(path, &about), number;
+    mode_t mode = is_there ? about.st_mode & 07777 : 0666;
+#endif
     for (int attempt = 0; !file && attempt < 100; attempt++) {
         pu__text text = {path, end, PU__PATH};
         pu__put_number(&text, ".new", attempt);
 #ifdef PU__POSIX
         pu__put_number(&text, "-", (pu_int)getpid());
-#endif
+        number = open(path, O_WRONLY | O_CREAT | O_EXCL, mode & 0777);
+        if (number < 0)
+            continue;
+        file = fdopen(number, "wb");
+        /* open takes away what umask forbids */
+        if (file && (!is_there || !fchmod(number, mode)))
+            break;
+        (void)(file ? fclose(file) : close(number));
+        remove(path);
+        return NULL;
+#else
         file = fopen(path, "wbx");
+#endif
     }
     return file;
 }
@@ -23528,8 +23584,8 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.patience (at least 1, with validate; or 0 = never)";
     if (o->starts < 0 || o->starts > 10000)
         return "fit.starts (0 to 10000)";
-    if (o->checkpoint_every < 0)
-        return "fit.checkpoint_every (at least 1, or 0 = 10)";
+    if (o->checkpoint_every < 0 || (o->checkpoint_every && !o->checkpoint))
+        return "fit.checkpoint_every (needs checkpoint; at least 1, or 0 = 10)";
     if (!pu__is_within(o->seconds, HUGE_VAL))
         return "fit.seconds (0 = no limit, or positive)";
     /* A warm start needs the same right-hand sides again, and as many of them. */
@@ -23778,6 +23834,7 @@ PU__FN pu_status pu__fit_tune(pu__fit *fit)
         g->samples = (pu_int)fit->samples;
         g->solve.iterations = (pu_int)fit->iterations;
         g->error = 0;
+        g->most_samples = g->most_iterations = 0;
         return PU_OK;
     }
     /* The batches of a step, but hardly more than all data. */
@@ -23976,7 +24033,7 @@ PU__FN pu_status pu__fit_starts(pu__fit *fit)
 
 /* The fit from its start, or from its checkpoint, to the end. theta (n) is the result: the best point, or
    the last where points cannot be compared. */
-PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
+PU__FN PU__NOINLINE pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
 {
     pu_fit_options *o = fit->o;
     pu_fit_report *r = fit->report;

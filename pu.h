@@ -48,7 +48,7 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>models >>dynamics
+    >>check >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>engines >>plan >>batch >>sums >>gradient >>predict >>model >>complete >>models >>dynamics
     >>structural >>around >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
@@ -515,8 +515,8 @@ typedef struct {
                                   gradient; 0 = 0.1. A pilot (pu_tune) on the first data finds K for the statistical
                                   error and then I for a solver error below half of what K leaves. The report says what
                                   was chosen and from what. Without PU_CHOOSE it is refused */
-    pu_int most_samples;       /* limit of that K; 0 = 100 */
-    pu_int most_iterations;    /* limit of that I; 0 = 100, at most 1,000,000 */
+    pu_int most_samples;       /* limit of that K; 0 = 100. Refused where samples is not PU_CHOOSE */
+    pu_int most_iterations;    /* limit of that I; 0 = 100, at most 1,000,000. Refused where solve.iterations is not PU_CHOOSE */
     int tied_psi;              /* psi is one number, written M times (else refused): of its gradient, replicates and
                                   standard errors only the sum over the rows is meant, which saves products where Phi is
                                   Fourier sensing. Models set it */
@@ -692,8 +692,11 @@ PU_DEF void pu_model_free(pu_model *model);
    observed entries. Statuses: PU_E_NULL, PU_E_ARGUMENT (a size below 1), PU_E_OVERFLOW, PU_E_MEMORY, PU_E_BLOCK;
    *model is as it was, but zeroed when memory failed. */
 
-/* Starts of the next two: for complete data (M <= 512, D < M, no block of yours for memory) the maximum of the likelihood
-   itself, up to a rotation of z and the end of at most 500 steps; N M^2 operations. Else a quarter of a row's variance goes to random loadings.
+/* Starts of the next two: for complete data (D < M, no block of yours for memory) the maximum of the likelihood itself. Probabilistic PCA
+   by eigenvectors, in closed form (Tipping and Bishop): columns of Phi orthogonal, the longest first; N M^2 + 2 M^3 operations or, where
+   that is less, a few times 4 N M (D + 4), without a covariance: any M, unless eigenvalues number D and D + 1 are so near to each other
+   that 200 passes do not tell them apart, and M > 512. Factor analysis (M <= 512) up to a rotation of z and the end of at most 500 steps,
+   N M^2. OpenMP's threads where it takes long. Else a quarter of a row's variance goes to random loadings.
    Factor analysis: z ~ N(0, I), y = Phi z + eta + N(0, diag(psi)^-1), Phi M x D.   [Phi | eta | log psi], M D + 2 M */
 PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report);
 /* Probabilistic PCA: the same with psi = beta everywhere.   [Phi | eta | log beta], M D + M + 1 */
@@ -750,8 +753,8 @@ PU_DEF pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int 
    pu_model_regressors: eta = (the inner one's) + X b, theta = [inner theta | b], b[0] .. b[p-1] free. An intercept is a
      column of ones. n = 0: X is M x p, shared by all data. n > 0: n x M x p, for each datum by its number in the arrays
      (data.pick; see pu_lgm.eta_count). Row-major, borrowed, read by every set; finite, also where y is missing
-     (PU_E_NONFINITE, index). Start: b by least squares on the observed entries, 0 for columns that depend on those before
-     them, and the inner start on what is left: a copy of the data, from model->memory.allocator (a block of yours: the
+     (PU_E_NONFINITE, index). Start: b by least squares on the observed entries (within rows where n > 0 and the inner model has
+     an eta of its own), 0 for columns that depend on those before them, and the inner start on what is left: a copy of the data, from model->memory.allocator (a block of yours: the
      inner start on the data). PU_E_SIZE: n is not that of regressors inside; PU_E_NULL also for a model of yours without
      lgm.Phi before its first set. Cost: M p operations a set or gradient, with n > 0 a set n M p, and n M reals. */
 PU_DEF pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *from, const pu_real *value,
@@ -912,9 +915,9 @@ typedef struct {
                                             step. A file that is there and is neither empty nor a checkpoint, or is
                                             write-protected (POSIX), is not replaced (PU_E_FILE). With POSIX (see the switches) it survives a crash of
                                             the machine, too (fsync), links are followed, and what is no regular file is
-                                            refused; else a link is replaced by the file, and on Windows a kill between
+                                            refused, and the rights of the file are kept; else a link is replaced by the file, and on Windows a kill between
                                             two system calls may leave the new file under its other name alone */
-    pu_int checkpoint_every;             /* steps; 0 = 10; always at the end */
+    pu_int checkpoint_every;             /* steps; 0 = 10; always at the end. Refused without checkpoint */
     int resume;                          /* begin from `checkpoint` if it is there; the end is the same to the bit as
                                             without the break. Refused when it is damaged or of a machine with the other
                                             byte order, or when the model, the number of data, precision, version or an
@@ -934,6 +937,9 @@ typedef struct {
    mini-batches; else Adam, a cosine of rates and, from 200 data on, mini-batches of 100 and 200 steps or ten passes
    through the data. Who sets a field of Adam's (rate, schedule, decay, beta1, beta2, epsilon, batch, accumulate,
    warm_start) gets Adam and nothing else is chosen.
+   Factors (pu_model_factors, pu_model_ppca) and complete data, no priors, zeroed options or nearly: whether theta is at the maximum
+   already, as pu_model_start leaves it, is seen from one pass over the data, 4 N M D operations. Then the fit ends, with one gradient
+   and no step (report.plan tells).
    Where exact engines serve complete data, N >= 4 M and M <= 512, L-BFGS works on 2 M data that have the mean and the covariance
    of the caller's, and so their likelihood at every theta (report.plan tells); not where an entry is so nearly a sum of
    others that rounding of the covariance would cost half of the digits. 4 M^2 reals of memory, once N M^2 operations.
@@ -1059,7 +1065,7 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
                              const pu_gradient_result *out, pu_report *report);
 
 /* K and I for a wanted error (options->error), as pu_gradient itself does for PU_CHOOSE: *tuned = *options with both
-   replaced by numbers, and error = 0. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4
+   replaced by numbers, error and the limits by 0. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4
    data measures the error of one probe and the decay of the solver's; K falls with the number of data. `out` tells
    which gradients count (at least one of Gamma, Phi, psi) and is not written. options->engine = PU_ENGINE_AUTO: no
    pilot where exact engines are cheaper than 2 probes of 4 steps. Status: as pu_gradient; PU_E_UNSUPPORTED: GD, SD,
@@ -1553,11 +1559,12 @@ struct pu_model {
     const char *told;       /* what the last start did, for report->plan; the model's own memory, or NULL */
     /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
     void (*describe)(const pu_model *model, pu_int i, pu_param *param);
-    /* Facts about grad that save copies of a large gradient; optional (clear both where you replace grad).
+    /* Facts about grad that save copies of a large gradient; optional (clear them where you replace grad).
        begins_with_Phi: theta begins with Phi's parameters as they are, and grad copies g->Phi to its output, where it
        may be already. grad_is_finite: 1 when it cannot fail and is sure to give finite numbers for this g, which is
        finite; it then writes to the caller's array */
     int begins_with_Phi;
+    int is_factors;         /* pu_model_factors, pu_model_ppca: pu_fit looks at complete data as a whole. Clear it, too */
     int (*grad_is_finite)(const pu_model *model, const pu_gradient_result *g);
     /* prior_count priors on theta, borrowed: part of the objective of pu_fit, pu_fit_errors and pu_fit_covariance, of
        nothing else. Yours to set once the model is made, on the one that is fitted: those of a model inside another are not
@@ -4390,6 +4397,169 @@ PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double
                 e[first * lanes + l] = w.begun[l] * w.bulge[l];
             }
         }
+}
+
+/* ---- leading eigenvectors of a symmetric matrix ---- */
+
+/* Memory of pu__eigen for matrices of up to n rows. */
+typedef struct {
+    double *d, *e, *tau;           /* n: the tridiagonal matrix, its diagonal and what is beside it; of the reflections */
+    double *value, *beside, *z, *p; /* n each: scratch */
+    double *factor;                /* 4 n: of the tridiagonal matrix less an eigenvalue */
+} pu__eigen_room;
+
+/* Lays it out. */
+PU__FN void pu__eigen_layout(pu__eigen_room *r, pu_int n, pu__arena *arena)
+{
+    double **each[] = {&r->d, &r->e, &r->tau, &r->value, &r->beside, &r->z, &r->p};
+    for (pu_int i = 0; i < 7; i++)
+        *each[i] = pu__doubles(arena, n, 1);
+    r->factor = pu__doubles(arena, 4, n);
+}
+
+/* Row i of a less u_i w + w_i u, n entries; p += v_i times what is left of it. */
+PU__FN void pu__reflect_row(pu_int n, double *PU__RESTRICT a, double ui, const double *PU__RESTRICT w, double wi,
+                            const double *PU__RESTRICT u, double vi, double *PU__RESTRICT p)
+{
+    for (pu_int j = 0; j < n; j++) {
+        double left = a[j] - ui * w[j] - wi * u[j];
+        a[j] = left;
+        p[j] += vi * left;
+    }
+}
+
+/* A (n x n, by rows, symmetric) = H T H' by Householder's reflections H = H_0 H_1 ..: T into d and e, e_k beside d_k and d_k+1.
+   H_k = I - tau_k v v' with v in row k of A, from column k + 1 on. The update of a row and its share of the next product
+   are one pass, so that A goes through the cache once for each reflection. */
+PU__FN void pu__tridiagonalise(pu_int n, double *A, pu__eigen_room *r)
+{
+    double *w = r->z, *p = r->p, *u = NULL;
+    memset(w, 0, (size_t)n * sizeof *w);
+    for (pu_int k = 0; k < n; k++) {
+        double *v = A + k * n, square = 0, dot = 0;
+        pu_int rest = n - k - 1;
+        /* the row that the reflection comes from, first of all */
+        if (u)
+            pu__reflect_row(n - k, v + k, u[k], w + k, w[k], u + k, 0, p + k);
+        r->d[k] = v[k];
+        for (pu_int j = k + 2; j < n; j++)
+            square += v[j] * v[j];
+        r->tau[k] = 0;
+        r->e[k] = rest > 0 ? v[k + 1] : 0;
+        if (square > 0) {
+            double norm = sqrt(v[k + 1] * v[k + 1] + square);
+            r->e[k] = v[k + 1] > 0 ? -norm : norm;
+            v[k + 1] -= r->e[k];
+            r->tau[k] = 2 / (v[k + 1] * v[k + 1] + square);
+        }
+        memset(p + k, 0, (size_t)(n - k) * sizeof *p);
+        for (pu_int i = k + 1; i < n; i++) {
+            double *row = A + i * n + k + 1;
+            if (u)
+                pu__reflect_row(rest, row, u[i], w + k + 1, w[i], u + k + 1, v[i], p + k + 1);
+            else
+                for (pu_int j = 0; j < rest; j++)
+                    p[k + 1 + j] += v[i] * row[j];
+        }
+        /* w = tau (p - tau/2 v'p v), so that H A H = A - v w' - w v' */
+        for (pu_int j = k + 1; j < n; j++)
+            dot += v[j] * p[j];
+        for (pu_int j = k + 1; j < n; j++)
+            w[j] = r->tau[k] * (p[j] - r->tau[k] / 2 * dot * v[j]);
+        u = v;
+    }
+}
+
+/* T - shift = P L U with row exchanges, T of r->d and r->e: U has two entries beside its diagonal. factor: n of U's diagonal, of the
+   first and second beside it, of L, whose sign bit... see pu__shifted_solve. small: what a pivot of zero becomes. */
+PU__FN void pu__shifted_factor(pu_int n, const pu__eigen_room *r, double shift, double small)
+{
+    double *u = r->factor, *u1 = u + n, *u2 = u1 + n, *l = u2 + n;
+    double pivot = r->d[0] - shift, beside = n > 1 ? r->e[0] : 0;
+    for (pu_int i = 0; i < n; i++) {
+        double below = i + 1 < n ? r->e[i] : 0, next = i + 1 < n ? r->d[i + 1] - shift : 0;
+        double after = i + 2 < n ? r->e[i + 1] : 0;
+        int swap = fabs(below) > fabs(pivot);
+        r->beside[i] = swap;
+        u[i] = swap ? below : pivot;
+        if (fabs(u[i]) < small)
+            u[i] = small;
+        u1[i] = swap ? next : beside;
+        u2[i] = swap ? after : 0;
+        l[i] = (swap ? pivot : below) / u[i];
+        pivot = (swap ? beside : next) - l[i] * u1[i];
+        beside = (swap ? 0 : after) - l[i] * u2[i];
+    }
+}
+
+/* x := (T - shift)^-1 x with that factor. */
+PU__FN void pu__shifted_solve(pu_int n, const pu__eigen_room *r, double *x)
+{
+    const double *u = r->factor, *u1 = u + n, *u2 = u1 + n, *l = u2 + n;
+    for (pu_int i = 0; i + 1 < n; i++) {
+        double first = r->beside[i] > 0 ? x[i + 1] : x[i], second = r->beside[i] > 0 ? x[i] : x[i + 1];
+        x[i] = first;
+        x[i + 1] = second - l[i] * first;
+    }
+    for (pu_int i = n - 1; i >= 0; i--) {
+        double s = x[i] - (i + 1 < n ? u1[i] * x[i + 1] : 0) - (i + 2 < n ? u2[i] * x[i + 2] : 0);
+        x[i] = s / u[i];
+    }
+}
+
+/* The `count` largest eigenvalues of A (n x n, by rows, symmetric; destroyed), the largest first, into value, and unit
+   eigenvectors into the rows of U (count x n): tridiagonal form, its eigenvalues by QL, inverse iteration for each vector, made
+   orthogonal to those before it, which settles what equal eigenvalues leave open. Returns 0 without convergence. */
+PU__FN int pu__eigen(pu_int n, double *A, pu_int count, pu__eigen_room *r, double *value, double *U)
+{
+    double failed = 0, size = 0;
+    pu__tridiagonalise(n, A, r);
+    memcpy(r->value, r->d, (size_t)n * sizeof *r->d);
+    memcpy(r->beside, r->e, (size_t)n * sizeof *r->e);
+    pu__tridiagonal(n, 1, r->value, r->beside, r->z, &failed);
+    for (pu_int i = 0; i < n; i++)
+        size = pu__max(size, fabs(r->d[i]) + 2 * fabs(r->e[i]));
+    for (pu_int c = 0; c < count; c++) {
+        double *x = U + c * n;
+        pu_int best = c;
+        for (pu_int i = c + 1; i < n; i++)
+            if (r->value[i] > r->value[best])
+                best = i;
+        value[c] = r->value[best];
+        r->value[best] = r->value[c];
+        r->value[c] = value[c];
+        pu__shifted_factor(n, r, value[c], DBL_EPSILON * size + DBL_MIN);
+        for (pu_int i = 0; i < n; i++)
+            x[i] = (double)((uint32_t)(i + 1) * (uint32_t)(2 * c + 3) * 2654435769u >> 16) / 65536 - 0.5;
+        for (int turn = 0; turn < 3; turn++) {
+            double square = 0;
+            pu__shifted_solve(n, r, x);
+            for (pu_int i = 0; i < n; i++)
+                square = pu__max(square, fabs(x[i]));
+            for (pu_int i = 0; i < n; i++)
+                x[i] /= square;
+            for (pu_int other = 0; other <= c; other++) {
+                const double *y = U + other * n;
+                double dot = 0;
+                for (pu_int i = 0; i < n; i++)
+                    dot += x[i] * y[i];
+                for (pu_int i = 0; i < n; i++)
+                    x[i] = other < c ? x[i] - dot * y[i] : x[i] / sqrt(dot);
+            }
+        }
+        failed += !pu__finite_double(x[0]);
+    }
+    /* back: H_0 (H_1 (.. x)) */
+    for (pu_int c = 0; c < count; c++)
+        for (pu_int k = n - 3; k >= 0; k--) {
+            const double *v = A + k * n;
+            double *x = U + c * n, dot = 0;
+            for (pu_int i = k + 1; i < n; i++)
+                dot += v[i] * x[i];
+            for (pu_int i = k + 1; i < n; i++)
+                x[i] -= r->tau[k] * dot * v[i];
+        }
+    return !(failed > 0);
 }
 
 /* The largest ratio of an entry of a diagonal (n, one every `apart`) to its pivot, the square of L_ii. Rounding errors of a
@@ -10286,6 +10456,14 @@ PU__FN pu_int pu__read_datum(const pu_data *data, pu_int n, uint64_t *hash, pu_r
     pu_int row = 0, count = 0;
     pu_real y = 0;
     *hash = 0;
+    /* Complete data have one pattern, and are read as vectors. */
+    if (data->kind == PU_DATA_FULL) {
+        row = report ? pu__find_nonfinite(data->m, data->y + pu__datum(data, n) * pu__data_stride(data)) : -1;
+        if (row < 0)
+            return data->m;
+        (void)pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
+        return -1;
+    }
     for (pu_int p = 0; (p = pu__observed(data, n, p, &row, &y)) >= 0; p++) {
         if (report && !pu__finite(y)) {
             (void)pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
@@ -15867,6 +16045,10 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         bad = "options.columns (at least 1, or 0 = chosen)";
     else if (o->error != 0) /* with PU_CHOOSE it has been used, and is 0 now, unless it is out of range */
         bad = "options.error (0 = 0.1, or positive and below 1; needs samples or solve.iterations = PU_CHOOSE)";
+    else if (o->most_samples) /* likewise */
+        bad = "options.most_samples (at least 2, or 0 = 100; needs samples = PU_CHOOSE)";
+    else if (o->most_iterations)
+        bad = "options.most_iterations (1 to 1,000,000, or 0 = 100; needs solve.iterations = PU_CHOOSE)";
     return bad ? pu__refuse(report, PU_E_ARGUMENT, bad) : PU_OK;
 }
 
@@ -18210,6 +18392,10 @@ PU__FN pu_options pu__at_limits(const pu_options *options)
         o.solve.iterations = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
     if (pu__is_open(options) && pu__is_within(o.error, 1))
         o.error = 0;
+    if (options->samples == PU_CHOOSE && o.most_samples >= 0)
+        o.most_samples = 0;
+    if (options->solve.iterations == PU_CHOOSE && o.most_iterations >= 0)
+        o.most_iterations = 0;
     return o;
 }
 
@@ -18218,10 +18404,10 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_gradient_result 
 {
     const char *bad = NULL;
     const char *lacks = NULL;
-    if (o->most_samples < 0 || o->most_samples == 1)
-        bad = "options.most_samples (at least 2, or 0 = 100)";
-    else if (o->most_iterations < 0 || o->most_iterations > PU__LIMIT)
-        bad = "options.most_iterations (1 to 1,000,000, or 0 = 100)";
+    if (o->most_samples < 0 || o->most_samples == 1 || (o->most_samples && o->samples != PU_CHOOSE))
+        bad = "options.most_samples (at least 2, or 0 = 100; needs samples = PU_CHOOSE)";
+    else if (o->most_iterations < 0 || o->most_iterations > PU__LIMIT || (o->most_iterations && o->solve.iterations != PU_CHOOSE))
+        bad = "options.most_iterations (1 to 1,000,000, or 0 = 100; needs solve.iterations = PU_CHOOSE)";
     else if (!out || (!out->Gamma && !out->Phi && !out->psi))
         bad = "results (PU_CHOOSE needs a gradient to tune for)";
     else if (!pu__has_momentum(o->solve.solver))
@@ -19203,6 +19389,8 @@ PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_o
     options->samples = used.samples;
     options->solve.iterations = used.solve.iterations;
     options->error = used.error;
+    options->most_samples = used.most_samples;
+    options->most_iterations = used.most_iterations;
     return status;
 }
 
@@ -19581,6 +19769,420 @@ PU_DEF void pu_model_free(pu_model *model)
         return;
     pu_workspace_free(&model->memory);
     memset(model, 0, sizeof *model);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>complete   data without a gap: sums of products over all of them
+
+   The likelihood of complete data depends on their mean and covariance alone. What is needed of these are products
+   L'E, E the data less a vector, with L = E itself or L = E Q' for a few vectors Q: the covariance, its product with
+   vectors, the gradient of factors. Each of them is one pass over the data.
+   ------------------------------------------------------------------------------------------------ */
+
+#define PU__GROUP      128 /* data at a time */
+#define PU__SUMS_LANES 4   /* shares that the data are cut into, and threads at most */
+
+/* Is every entry observed? */
+PU__FN int pu__is_complete(const pu_data *data)
+{
+    pu_int n = data->kind == PU_DATA_FULL ? data->n : 0;
+    while (n < data->n && pu__count_observed(data, n) == data->m)
+        n++;
+    return n == data->n;
+}
+
+/* The entries of datum n of complete data. */
+PU__FN const pu_real *pu__complete_row(const pu_data *data, pu_int n)
+{
+    pu_int at = pu__datum(data, n);
+    return data->y + (data->kind == PU_DATA_LISTS ? data->start[at] : at * pu__data_stride(data));
+}
+
+/* What a thread has to make its share of the sums in. */
+typedef struct {
+    pu_real *y;           /* PU__GROUP x M: some of E */
+    pu_real *left;        /* PU__GROUP x most: these times Q' */
+    pu_real *part;        /* most x M: sums in pu_real */
+    pu_real *once;        /* 2 M: likewise of E and of its squares */
+    pu_real *panel;       /* for products */
+    double *total;        /* most x M + 2 M: the same three in double */
+} pu__sums_lane;
+
+/* Sums over complete data of M entries. E: the data less the centre. */
+typedef struct {
+    const pu_data *data;
+    pu_int M, most;       /* most: rows that Q may have; M for the covariance */
+    int threads;
+    pu_real *centre;      /* M */
+    pu__sums_lane lane[PU__SUMS_LANES]; /* of the threads */
+    double *total;        /* most x M: Q E'E, or E'E, of which the lower triangle; then */
+    double *sum, *square; /* M: of E, and of its squares */
+} pu__sums_of;
+
+/* Lays it out; M, most and threads are known. */
+PU__FN void pu__sums_layout(pu__sums_of *s, pu__arena *arena)
+{
+    pu_int M = s->M;
+    s->centre = pu__reals(arena, M, 1);
+    s->total = pu__doubles(arena, s->most + 2, M);
+    for (int t = 0; t < s->threads; t++) {
+        pu__sums_lane *lane = s->lane + t;
+        lane->y = pu__reals(arena, PU__GROUP, M);
+        lane->left = pu__reals(arena, PU__GROUP, s->most);
+        lane->part = pu__reals(arena, s->most, M);
+        lane->once = pu__reals(arena, 2, M);
+        lane->panel = pu__panel(arena, M);
+        lane->total = pu__doubles(arena, s->most + 2, M);
+    }
+}
+
+/* Threads, as asked or (0) as many as pay, for sums that take so many multiplications a datum. */
+PU__FN int pu__sums_threads(int asked, const pu_data *data, double each)
+{
+    return (int)pu__min(pu__threads(asked, 0.05 * each * (double)data->n), PU__SUMS_LANES);
+}
+
+/* Four rows of M entries, from[0] .. from[3], less the centre, into `to`; added to sum, their squares to square. At once, because
+   writing takes longest. */
+PU__FN void pu__centre_rows(pu_int M, const pu_real *const *from, const pu_real *PU__RESTRICT centre, pu_real *PU__RESTRICT to,
+                            pu_real *PU__RESTRICT sum, pu_real *PU__RESTRICT square)
+{
+    const pu_real *a = from[0], *b = from[1], *c = from[2], *d = from[3];
+    pu_real *PU__RESTRICT to1 = to + M, *PU__RESTRICT to2 = to1 + M, *PU__RESTRICT to3 = to2 + M;
+    for (pu_int i = 0; i < M; i++) {
+        pu_real mid = centre[i], p = a[i] - mid, q = b[i] - mid, r = c[i] - mid, s = d[i] - mid;
+        to[i] = p;
+        to1[i] = q;
+        to2[i] = r;
+        to3[i] = s;
+        sum[i] += (p + q) + (r + s);
+        square[i] += (p * p + q * q) + (r * r + s * s);
+    }
+}
+
+/* A group of `count` data from number `at` on: E, then the sums, of k rows Q or of the covariance (0). */
+PU__FN void pu__sums_group(const pu__sums_of *s, const pu__sums_lane *w, pu_int k, const pu_real *Q, pu_int at, pu_int count)
+{
+    pu_int M = s->M;
+    const pu_real *PU__RESTRICT centre = s->centre;
+    pu_real *PU__RESTRICT sum = w->once, *PU__RESTRICT square = w->once + M;
+    pu_int n = 0;
+    for (; n + 4 <= count; n += 4) {
+        const pu_real *from[4];
+        for (int r = 0; r < 4; r++)
+            from[r] = pu__complete_row(s->data, at + n + r);
+        pu__centre_rows(M, from, centre, w->y + n * M, sum, square);
+    }
+    for (; n < count; n++) {
+        const pu_real *from = pu__complete_row(s->data, at + n);
+        pu_real *PU__RESTRICT to = w->y + n * M;
+        for (pu_int i = 0; i < M; i++) {
+            pu_real y = from[i] - centre[i];
+            to[i] = y;
+            sum[i] += y;
+            square[i] += y * y;
+        }
+    }
+    if (!k) {
+        pu__multiply(M, M, count, pu__mat(w->y, 1, M), pu__mat(w->y, M, 1), pu__rows(w->part, M), PU__LOWER, w->panel);
+        return;
+    }
+    pu__zeros(w->left, count * k);
+    pu__multiply(count, k, M, pu__mat(w->y, M, 1), pu__mat(Q, 1, M), pu__rows(w->left, k), PU__ADD, w->panel);
+    pu__multiply(k, M, count, pu__mat(w->left, 1, k), pu__mat(w->y, M, 1), pu__rows(w->part, M), PU__ADD, w->panel);
+}
+
+/* Adds what is in pu_real to a lane's totals, k rows (0: the lower triangle), and begins anew. */
+PU__FN void pu__sums_flush(const pu__sums_of *s, const pu__sums_lane *w, pu_int k)
+{
+    pu_int M = s->M, rows = k ? k : M;
+    for (pu_int i = 0; i < rows; i++)
+        for (pu_int j = 0; j < (k ? M : i + 1); j++)
+            w->total[i * M + j] += (double)w->part[i * M + j];
+    for (pu_int i = 0; i < 2 * M; i++)
+        w->total[rows * M + i] += (double)w->once[i];
+    pu__zeros(w->part, rows * M);
+    pu__zeros(w->once, 2 * M);
+}
+
+/* A share of the data. A few groups are added up in pu_real (float: two), and these in double. */
+PU__FN void pu__sums_share(const pu__sums_of *s, const pu__sums_lane *w, pu_int k, const pu_real *Q, pu_int first, pu_int end)
+{
+    pu_int M = s->M, rows = k ? k : M, every = sizeof(pu_real) < sizeof(double) ? 2 : 64, groups = 0;
+    memset(w->total, 0, (size_t)((rows + 2) * M) * sizeof *w->total);
+    pu__zeros(w->part, rows * M);
+    pu__zeros(w->once, 2 * M);
+    for (pu_int at = first; at < end; at += PU__GROUP) {
+        pu__sums_group(s, w, k, Q, at, pu__min(PU__GROUP, end - at));
+        if (++groups % every == 0)
+            pu__sums_flush(s, w, k);
+    }
+    if (groups % every)
+        pu__sums_flush(s, w, k);
+}
+
+/* All sums, of k rows Q (k x M), or with k = 0 the lower triangle of E'E. The data are cut into as many shares whatever the number
+   of threads, and the shares are added in their order: same bits. */
+PU__FN void pu__sums_make(pu__sums_of *s, pu_int k, const pu_real *Q)
+{
+    pu_int N = s->data->n, M = s->M, rows = k ? k : M, shares = N < 8 * PU__GROUP ? 1 : PU__SUMS_LANES;
+    s->sum = s->total + rows * M;
+    s->square = s->sum + M;
+    memset(s->total, 0, (size_t)((rows + 2) * M) * sizeof *s->total);
+    for (pu_int first = 0; first < shares; first += s->threads) {
+        int count = (int)pu__min(s->threads, shares - first);
+#ifdef PU__OPENMP
+#pragma omp parallel for num_threads(count) schedule(static, 1)
+#endif
+        for (int t = 0; t < count; t++)
+            pu__sums_share(s, s->lane + t, k, Q, N * (first + t) / shares, N * (first + t + 1) / shares);
+        for (int t = 0; t < count; t++)
+            for (pu_int i = 0; i < (rows + 2) * M; i++)
+                s->total[i] += s->lane[t].total[i];
+    }
+}
+
+/* A vector near the mean of the data, for a centre: that of some of them, from first to last. */
+PU__FN void pu__sums_centre(const pu__sums_of *s)
+{
+    pu_int N = s->data->n, some = pu__min(N, PU__GROUP);
+    const pu_real *first = pu__complete_row(s->data, 0);
+    pu_real *once = s->lane[0].once;
+    pu__zeros(once, s->M);
+    for (pu_int n = 0; n < some; n++) {
+        const pu_real *y = pu__complete_row(s->data, N / some * n);
+        for (pu_int i = 0; i < s->M; i++)
+            once[i] += (y[i] - first[i]) / (pu_real)some;
+    }
+    for (pu_int i = 0; i < s->M; i++)
+        s->centre[i] = first[i] + once[i];
+}
+
+/* The sums over N less what comes of a centre that is not the mean, which becomes the centre; mean (M) is that in double. Returns
+   whether the centre was so far off that they are to be made again: beyond an entry's own deviation, which takes a bit of it. */
+PU__FN int pu__sums_mean(const pu__sums_of *s, double *mean)
+{
+    double share = 1 / (double)s->data->n;
+    int is_far = 0;
+    for (pu_int i = 0; i < s->M; i++) {
+        double off = s->sum[i] * share;
+        mean[i] = (double)s->centre[i] + off;
+        s->centre[i] = (pu_real)mean[i];
+        s->square[i] = s->square[i] * share - off * off;
+        is_far |= off * off > s->square[i];
+        s->sum[i] = off;
+    }
+    return is_far;
+}
+
+/* The mean (M) of complete data and their covariance into total, both triangles. */
+PU__FN void pu__covariance(pu__sums_of *s, double *mean)
+{
+    pu_int M = s->M;
+    double *S = s->total, share = 1 / (double)s->data->n;
+    int is_far = 1;
+    pu__sums_centre(s);
+    for (int pass = 0; pass < 2 && is_far; pass++) {
+        pu__sums_make(s, 0, NULL);
+        is_far = pu__sums_mean(s, mean);
+    }
+    for (pu_int i = 0; i < M; i++)
+        for (pu_int j = 0; j <= i; j++) {
+            S[i * M + j] = S[i * M + j] * share - s->sum[i] * s->sum[j];
+            S[j * M + i] = S[i * M + j];
+        }
+}
+
+/* ---- leading eigenvectors of a covariance that is not formed ----
+   Block Krylov: an orthonormal basis Q of a few random vectors, their products with the covariance S, products of these and so on;
+   the leading eigenvectors of T = Q S Q' become those of S. As many vectors at a time as are wanted, and some, so that no
+   multiple eigenvalue is missed and a pass over the data does enough. When the basis is full it begins anew with what it has found. */
+
+enum { PU__KRYLOV_DEEP = 8 }; /* blocks in a basis */
+
+typedef struct {
+    pu__sums_of *sums;
+    pu_int M, D, block, most;  /* block: vectors at a time; most: rows of Q */
+    pu_int cols, fresh;        /* rows of Q so far; of them, in the last block */
+    pu__eigen_room eigen;
+    pu_real *Q, *W;            /* most x M: the basis by rows, and times S */
+    pu_real *V, *Z, *U;        /* block x M: eigenvectors found, and times S; block x most: what they are made of */
+    pu_real *dots;             /* block x most */
+    double *T, *copy;          /* most x most */
+    double *value, *vector;    /* block; block x most: of T */
+    double *mean;              /* M: of the data */
+    double all;                /* trace of S */
+} pu__krylov;
+
+/* Its sizes for D eigenvectors. */
+PU__FN void pu__krylov_sizes(pu__krylov *k, pu__sums_of *sums, pu_int D)
+{
+    k->sums = sums;
+    k->M = sums->M;
+    k->D = D;
+    k->block = pu__min((D + 4 + 7) / 8 * 8, sums->M);
+    k->most = pu__min(PU__KRYLOV_DEEP * k->block, sums->M);
+}
+
+/* Lays it out. */
+PU__FN void pu__krylov_layout(pu__krylov *k, pu__arena *arena)
+{
+    pu__eigen_layout(&k->eigen, k->most, arena);
+    k->Q = pu__reals(arena, k->most, k->M);
+    k->W = pu__reals(arena, k->most, k->M);
+    k->V = pu__reals(arena, k->block, k->M);
+    k->Z = pu__reals(arena, k->block, k->M);
+    k->U = pu__reals(arena, k->block, k->most);
+    k->dots = pu__reals(arena, k->block, k->most);
+    k->T = pu__doubles(arena, k->most, k->most);
+    k->copy = pu__doubles(arena, k->most, k->most);
+    k->value = pu__doubles(arena, k->block, 1);
+    k->vector = pu__doubles(arena, k->block, k->most);
+    k->mean = pu__doubles(arena, k->M, 1);
+}
+
+/* The last `fresh` of cols rows of Q made orthonormal, to each other and to those before. Gram and Schmidt twice; a row of which
+   nothing is left goes. */
+PU__FN void pu__krylov_orthonormal(pu__krylov *k)
+{
+    pu_int M = k->M, old = k->cols - k->fresh;
+    pu_real *fresh = k->Q + old * M;
+    for (int turn = 0; turn < 2; turn++) {
+        pu__zeros(k->dots, k->fresh * old);
+        pu__multiply(k->fresh, old, M, pu__mat(fresh, M, 1), pu__mat(k->Q, 1, M), pu__rows(k->dots, old), PU__ADD, NULL);
+        pu__multiply(k->fresh, M, old, pu__mat(k->dots, old, 1), pu__mat(k->Q, M, 1), pu__rows(fresh, M), PU__SUBTRACT, NULL);
+        for (pu_int j = 0; j < k->fresh; j++) {
+            pu_real *row = fresh + j * M;
+            double before = pu__dot(M, NULL, row, row), after;
+            for (pu_int l = 0; l < j; l++)
+                pu__axpy(M, (pu_real)-pu__dot(M, NULL, row, fresh + l * M), fresh + l * M, row);
+            after = pu__dot(M, NULL, row, row);
+            if (after > 1e4 * (double)PU__EPS * (double)PU__EPS * before) {
+                for (pu_int i = 0; i < M; i++)
+                    row[i] = (pu_real)((double)row[i] / sqrt(after));
+                continue;
+            }
+            k->fresh--;
+            k->cols--;
+            pu__copy(row, fresh + k->fresh * M, j < k->fresh ? M : 0);
+            j--;
+        }
+    }
+}
+
+/* W and T for the last block: one pass over the data. off: what the centre of the sums lacks to the mean. */
+PU__FN void pu__krylov_product(pu__krylov *k)
+{
+    pu_int M = k->M, n = k->fresh, old = k->cols - n;
+    const pu_real *Q = k->Q + old * M;
+    double share = 1 / (double)k->sums->data->n;
+    pu__sums_make(k->sums, n, Q);
+    if (!(k->all > 0)) {
+        if (pu__sums_mean(k->sums, k->mean)) {
+            pu__sums_make(k->sums, n, Q);
+            (void)pu__sums_mean(k->sums, k->mean);
+        }
+        for (pu_int i = 0; i < M; i++)
+            k->all += k->sums->square[i];
+    } else
+        for (pu_int i = 0; i < M; i++)
+            k->sums->sum[i] *= share;
+    for (pu_int j = 0; j < n; j++) {
+        double along = 0;
+        for (pu_int i = 0; i < M; i++)
+            along += (double)Q[j * M + i] * k->sums->sum[i];
+        for (pu_int i = 0; i < M; i++)
+            k->W[(old + j) * M + i] = (pu_real)(k->sums->total[j * M + i] * share - along * k->sums->sum[i]);
+    }
+    pu__zeros(k->dots, n * k->cols);
+    pu__multiply(n, k->cols, M, pu__mat(Q, M, 1), pu__mat(k->W, 1, M), pu__rows(k->dots, k->cols), PU__ADD, NULL);
+    for (pu_int j = 0; j < n; j++)
+        for (pu_int i = 0; i < k->cols; i++) {
+            double entry = (double)k->dots[j * k->cols + i];
+            if (i >= old)
+                entry = (entry + (double)k->dots[(i - old) * k->cols + old + j]) / 2;
+            k->T[(old + j) * k->most + i] = k->T[i * k->most + old + j] = entry;
+        }
+}
+
+/* Eigenvectors V = U Q of S as far as they are known, Z = S V. Returns the largest residual |S v - lambda v| of the first D, in units
+   of (lambda s)^1/2, s the mean of the eigenvalues that are left, or of what rounding allows; above 1: not there yet. */
+PU__FN double pu__krylov_ritz(pu__krylov *k)
+{
+    pu_int M = k->M, n = k->cols, count = pu__min(k->block, n);
+    double rest = k->all, worst = 0;
+    for (pu_int i = 0; i < n; i++)
+        memcpy(k->copy + i * n, k->T + i * k->most, (size_t)n * sizeof *k->T);
+    if (!pu__eigen(n, k->copy, count, &k->eigen, k->value, k->vector))
+        return HUGE_VAL;
+    for (pu_int i = 0; i < count * n; i++)
+        k->U[i] = (pu_real)k->vector[i];
+    pu__zeros(k->V, count * M);
+    pu__zeros(k->Z, count * M);
+    pu__multiply(count, M, n, pu__mat(k->U, n, 1), pu__mat(k->Q, M, 1), pu__rows(k->V, M), PU__ADD, NULL);
+    pu__multiply(count, M, n, pu__mat(k->U, n, 1), pu__mat(k->W, M, 1), pu__rows(k->Z, M), PU__ADD, NULL);
+    for (pu_int d = 0; d < k->D; d++)
+        rest -= k->value[d];
+    rest = pu__max(rest / (double)(M - k->D), 0);
+    for (pu_int d = 0; d < k->D; d++) {
+        double square = 0, floor_ = 4 * (double)PU__EPS * k->value[0];
+        double limit = pu__max(floor_ * floor_, 1e-20 * k->value[d] * rest);
+        for (pu_int i = 0; i < M; i++) {
+            double off = (double)k->Z[d * M + i] - k->value[d] * (double)k->V[d * M + i];
+            square += off * off;
+        }
+        worst = pu__max(worst, square / limit);
+    }
+    return worst;
+}
+
+/* D leading eigenvalues of the covariance into k->value, vectors into the rows of k->V, by at most so many passes over the data. Returns
+   0 where that is not enough. */
+PU__FN int pu__krylov_run(pu__krylov *k, pu_int passes)
+{
+    pu_int M = k->M, D = k->D, block = k->block;
+    for (pu_int j = 0; j < block; j++)
+        pu_normals(0, (uint32_t)j, UINT32_MAX - 1, 0, PU__STREAM_TEST, 0, M, k->Q + j * M);
+    k->cols = k->fresh = block;
+    k->all = 0;
+    pu__sums_centre(k->sums);
+    while (passes-- > 0) {
+        pu__krylov_orthonormal(k);
+        if (k->fresh > 0)
+            pu__krylov_product(k);
+        if (!(k->all > 0))
+            return 0;
+        if (k->cols >= 2 * block || k->fresh < block) {
+            double worst = pu__krylov_ritz(k), last = pu__max(k->value[pu__min(block, k->cols) - 1], 0);
+            if (worst <= 1)
+                return 1;
+            /* nothing new is to be had, nothing comes of it, or it will take too long: a pass shrinks the square of what is wrong by
+               exp(2 acosh(1 + 2 gap)), since Chebyshev's polynomials are within reach */
+            double x = last > 0 ? 2 * k->value[D - 1] / last - 1 : HUGE_VAL;
+            if (k->fresh == 0 || !(worst < HUGE_VAL) || k->cols < D || log(worst) > (double)passes * 2 * log(x + sqrt(x * x - 1)))
+                return 0;
+        }
+        k->fresh = pu__min(block, k->most - k->cols);
+        if (k->fresh == block) {
+            pu__copy(k->Q + k->cols * M, k->W + (k->cols - block) * M, block * M);
+            k->cols += block;
+            continue;
+        }
+        /* anew: what was found, then what it lacks to be eigenvectors */
+        if (2 * block > k->most)
+            return 0;
+        memset(k->T, 0, (size_t)(k->most * k->most) * sizeof *k->T);
+        pu__copy(k->Q, k->V, block * M);
+        pu__copy(k->W, k->Z, block * M);
+        for (pu_int j = 0; j < block; j++) {
+            k->T[j * (k->most + 1)] = k->value[j];
+            for (pu_int i = 0; i < M; i++)
+                k->Q[(block + j) * M + i] = (pu_real)((double)k->Z[j * M + i] - k->value[j] * (double)k->V[j * M + i]);
+        }
+        k->fresh = block;
+        k->cols = 2 * block;
+    }
+    return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -20016,85 +20618,59 @@ PU__FN int pu__factors_grad_is_finite(const pu_model *model, const pu_gradient_r
     return 1;
 }
 
-/* ---- complete data: their likelihood depends on their mean and covariance alone ---- */
+/* ---- starts of factors on complete data ---- */
 
 #define PU__MOMENTS_MOST 512 /* the most entries of a datum for which a covariance is formed */
-
-/* Is every entry observed? */
-PU__FN int pu__is_complete(const pu_data *data)
-{
-    pu_int n = 0;
-    while (n < data->n && pu__count_observed(data, n) == data->m)
-        n++;
-    return n == data->n;
-}
-
-/* The entries of datum n of complete data. */
-PU__FN const pu_real *pu__complete_row(const pu_data *data, pu_int n)
-{
-    pu_int at = pu__datum(data, n);
-    return data->y + (data->kind == PU_DATA_LISTS ? data->start[at] : at * pu__data_stride(data));
-}
-
-/* mean (M) and S (M x M), both zero before: of complete data. Sums of `some` data at a time in pu_real (y: some x M,
-   part: M x M), these in double. */
-PU__FN void pu__covariance(const pu_data *data, pu_int some, pu_real *y, pu_real *part, double *mean, double *S)
-{
-    pu_int M = data->m, N = data->n;
-    const pu_real *first = pu__complete_row(data, 0);
-    for (pu_int n = 0; n < N; n++)
-        for (pu_int i = 0; i < M; i++)
-            mean[i] += (double)pu__complete_row(data, n)[i] - (double)first[i];
-    for (pu_int i = 0; i < M; i++)
-        mean[i] = (double)first[i] + mean[i] / (double)N;
-    for (pu_int at = 0; at < N; at += some) {
-        pu_int count = pu__min(some, N - at);
-        for (pu_int n = 0; n < count; n++)
-            for (pu_int i = 0; i < M; i++)
-                y[n * M + i] = (pu_real)((double)pu__complete_row(data, at + n)[i] - mean[i]);
-        pu__zeros(part, M * M);
-        pu__multiply(M, M, count, pu__mat(y, 1, M), pu__mat(y, M, 1), pu__rows(part, M), PU__LOWER, NULL);
-        pu__mirror(M, part, 0);
-        for (pu_int i = 0; i < M * M; i++)
-            S[i] += (double)part[i] / (double)N;
-    }
-}
 
 /* Memory of pu__start_closed. */
 typedef struct {
     pu_int M, D;
-    pu_real *y, *part;       /* 128 x M, M x M */
-    double *mean, *S;        /* of the data */
-    double *noise, *V, *Z, *T; /* M: variances; M x D: an orthonormal basis, S V, both scaled by the noise; D x D */
+    int direct;                    /* without a covariance */
+    pu__sums_of sums;
+    pu__krylov krylov;
+    pu__eigen_room eigen;
+    double *mean, *S;              /* of the data; S is sums.total */
+    double *noise, *V, *Z, *T;     /* M: variances; M x D: an orthonormal basis, S V, both scaled by the noise; D x D */
+    double *value, *vector;        /* D eigenvalues of S, their vectors as rows */
 } pu__closed;
 
 /* Lays it out. */
 PU__FN void pu__closed_layout(void *self, pu__arena *arena)
 {
     pu__closed *c = (pu__closed *)self;
-    c->y = pu__reals(arena, 128, c->M);
-    c->part = pu__reals(arena, c->M, c->M);
-    c->mean = pu__doubles(arena, c->M, 1);
-    c->S = pu__doubles(arena, c->M, c->M);
+    pu__sums_layout(&c->sums, arena);
     c->noise = pu__doubles(arena, c->M, 1);
+    if (c->direct) {
+        pu__krylov_layout(&c->krylov, arena);
+        return;
+    }
+    pu__eigen_layout(&c->eigen, c->M, arena);
+    c->S = c->sums.total;
+    c->mean = pu__doubles(arena, c->M, 1);
     c->V = pu__doubles(arena, c->M, c->D);
     c->Z = pu__doubles(arena, c->M, c->D);
     c->T = pu__doubles(arena, c->D, c->D);
+    c->value = pu__doubles(arena, c->D, 1);
+    c->vector = pu__doubles(arena, c->D, c->M);
 }
 
 /* Z = C V and T = V'Z - I, with C the covariance in units of the noise: C_ij = S_ij / (noise_i noise_j)^1/2. */
 PU__FN void pu__closed_product(pu__closed *c)
 {
     pu_int M = c->M, D = c->D;
+    double *scaled = c->vector;
     memset(c->Z, 0, (size_t)(M * D) * sizeof *c->Z);
     memset(c->T, 0, (size_t)(D * D) * sizeof *c->T);
+    for (pu_int j = 0; j < M; j++)
+        for (pu_int d = 0; d < D; d++)
+            scaled[j * D + d] = c->V[j * D + d] / sqrt(c->noise[j]);
     for (pu_int i = 0; i < M; i++) {
-        double *z = c->Z + i * D;
-        for (pu_int j = 0; j < M; j++) {
-            double scaled = c->S[i * M + j] / sqrt(c->noise[i] * c->noise[j]);
+        double *PU__RESTRICT z = c->Z + i * D, root = sqrt(c->noise[i]);
+        for (pu_int j = 0; j < M; j++)
             for (pu_int d = 0; d < D; d++)
-                z[d] += scaled * c->V[j * D + d];
-        }
+                z[d] += c->S[i * M + j] * scaled[j * D + d];
+        for (pu_int d = 0; d < D; d++)
+            z[d] /= root;
         for (pu_int d = 0; d < D; d++)
             for (pu_int f = 0; f < D; f++)
                 c->T[d * D + f] += c->V[i * D + d] * z[f];
@@ -20123,86 +20699,249 @@ PU__FN void pu__closed_basis(pu__closed *c)
         }
 }
 
-/* The noise that Phi Phi' = noise^1/2 V T V' noise^1/2 leaves of the diagonal of S, one for all where it is tied; at least
-   1e-4 of what is there. Returns by how much it has changed, relatively and at most. */
-PU__FN double pu__closed_noise(pu__closed *c, int tied)
+/* The noise that Phi Phi' = noise^1/2 V T V' noise^1/2 leaves of the diagonal of S, at least 1e-4 of what is there. Returns by
+   how much it has changed, relatively and at most. */
+PU__FN double pu__closed_noise(pu__closed *c)
 {
     pu_int M = c->M, D = c->D;
-    double sum = 0, all = 0, change = 0;
+    double all = 0, change = 0;
     for (pu_int i = 0; i < M; i++)
         all += c->S[i * (M + 1)] / (double)M;
-    for (int pass = !tied; pass < 2; pass++)
-        for (pu_int i = 0; i < M; i++) {
-            double own = pu__positive_or(c->S[i * (M + 1)], all), left = c->S[i * (M + 1)], square = 0;
-            const double *v = c->V + i * D;
-            for (pu_int d = 0; d < D && !(tied && pass); d++)
-                for (pu_int f = 0; f < D; f++)
-                    square += v[d] * c->T[d * D + f] * v[f];
-            left -= c->noise[i] * square;
-            if (tied && !pass) {
-                sum += left / (double)M;
-                continue;
-            }
-            left = tied ? pu__max(sum, 1e-4 * all) : pu__max(left, 1e-4 * own);
-            change = pu__max(change, fabs(left / c->noise[i] - 1));
-            c->noise[i] = left;
-        }
+    for (pu_int i = 0; i < M; i++) {
+        double own = pu__positive_or(c->S[i * (M + 1)], all), left = c->S[i * (M + 1)], square = 0;
+        const double *v = c->V + i * D;
+        for (pu_int d = 0; d < D; d++)
+            for (pu_int f = 0; f < D; f++)
+                square += v[d] * c->T[d * D + f] * v[f];
+        left = pu__max(left - c->noise[i] * square, 1e-4 * own);
+        change = pu__max(change, fabs(left / c->noise[i] - 1));
+        c->noise[i] = left;
+    }
     return change;
 }
 
-/* The start for complete data: the maximum of the likelihood itself, as far as steps that alternate lead there. Given the noise the best
-   Phi spans the D leading eigenvectors of the covariance in units of the noise, for which a step of subspace iteration is
-   taken; given Phi the noise is what is left (probabilistic PCA: both in closed form, Tipping and Bishop 1999). Returns 0
-   where there is no such start: theta is as it was. */
+/* Factor analysis: steps that alternate towards the maximum of the likelihood. Given the noise the best Phi spans the D leading
+   eigenvectors of the covariance in units of the noise, for which a step of subspace iteration is taken; given Phi the noise is
+   what is left. Returns 0 where that leads nowhere. */
+PU__FN int pu__start_alternating(pu__closed *c, uint64_t seed, pu_real *theta)
+{
+    pu_int M = c->M, D = c->D, steps = (pu_int)(3e8 / (double)M / (double)M / (double)D);
+    double unused = 0, all = 0;
+    int done = 0;
+    for (pu_int i = 0; i < M; i++)
+        all += c->S[i * (M + 1)] / (double)M;
+    /* three quarters of the variance to the noise, and a random basis */
+    for (pu_int i = 0; i < M; i++) {
+        c->noise[i] = 0.75 * pu__positive_or(c->S[i * (M + 1)], pu__positive_or(all, 1));
+        pu__start_normals(seed, i, 1, D, sqrt(c->noise[i] / (3 * (double)D)), theta + i * D);
+        for (pu_int d = 0; d < D; d++)
+            c->Z[i * D + d] = (double)theta[i * D + d];
+    }
+    pu__closed_basis(c);
+    for (pu_int step = 0; step < pu__most(20, pu__min(steps, 500)) && !done; step++) {
+        pu__closed_product(c);
+        if (step % 8 == 7)
+            done = pu__closed_noise(c) < 1e-10;
+        pu__closed_basis(c);
+    }
+    pu__closed_product(c);
+    /* Phi = noise^1/2 V L, L L' = T */
+    if (pu__cholesky_double(D, c->T, &unused) >= 0)
+        return 0;
+    for (pu_int i = 0; i < M; i++)
+        for (pu_int d = 0; d < D; d++) {
+            double sum = 0;
+            for (pu_int f = d; f < D; f++)
+                sum += c->V[i * D + f] * c->T[f * D + d];
+            theta[i * D + d] = (pu_real)(sqrt(c->noise[i]) * sum);
+        }
+    return 1;
+}
+
+/* Probabilistic PCA, in closed form (Tipping and Bishop 1999): with lambda_d and v_d the D leading eigenvalues and vectors of the
+   covariance the noise has the mean of the other eigenvalues as its variance, and Phi the columns (lambda_d - noise)^1/2 v_d.
+   Where hardly any noise is left, so that the likelihood has no bound, it is a little of the whole variance. Returns 0 without
+   eigenvectors. */
+PU__FN int pu__start_principal(pu__closed *c, pu_real *theta)
+{
+    pu_int M = c->M, D = c->D;
+    pu__krylov *k = &c->krylov;
+    double all = c->direct ? k->all : 0, rest, noise;
+    const double *value = c->direct ? k->value : c->value;
+    for (pu_int i = 0; !c->direct && i < M; i++)
+        all += c->S[i * (M + 1)];
+    if (!(all > 0) || (!c->direct && !pu__eigen(M, c->S, D, &c->eigen, c->value, c->vector)))
+        return 0;
+    rest = all;
+    for (pu_int d = 0; d < D; d++)
+        rest -= value[d];
+    noise = rest / (double)(M - D);
+    if (!(rest > 64 * (double)PU__EPS * all))
+        noise = 1e-4 * all / (double)M;
+    for (pu_int d = 0; d < D; d++) {
+        double root = sqrt(pu__max(value[d] - noise, 0));
+        for (pu_int i = 0; i < M; i++)
+            theta[i * D + d] = (pu_real)(root * (c->direct ? (double)k->V[d * M + i] : c->vector[d * M + i]));
+    }
+    c->noise[0] = noise;
+    return 1;
+}
+
+/* The passes over the data of pu__krylov that cost as much as a covariance and its eigenvectors, whose operations take three times as
+   long as those of products; 0 where a few passes, as many as there must be, cost more, or the noise is not tied. */
+PU__FN pu_int pu__start_passes(const pu__parted *s, const pu_data *data, pu_int block)
+{
+    double N = (double)data->n, M = (double)s->M;
+    double passes = (N * M * M + 6 * M * M * M) / (4 * N * M * (double)block);
+    if (!s->tied_psi || s->M < 2 * block)
+        return 0;
+    if (s->M > PU__MOMENTS_MOST)
+        return 200;
+    return passes < 6 ? 0 : (pu_int)passes;
+}
+
+/* The start for complete data: the maximum of the likelihood itself, or nearly so. Returns 0 where there is no such start. */
 PU__FN int pu__start_closed(PU__START_ARGS)
 {
     const pu__parted *s = pu__parted_of(model);
     pu__closed c = PU__ZERO;
     pu_workspace ws = PU__ZERO;
-    pu_int M = s->M, D = s->D, steps = (pu_int)(3e8 / (double)M / (double)M / (double)D);
+    pu_int M = s->M, D = s->D, passes;
     pu_report ignored;
     pu__call call;
-    double unused = 0;
     int done = 0;
-    if (model->memory.fixed || D >= M || M > PU__MOMENTS_MOST || data->n <= D + 1 || !pu__is_complete(data))
+    if (model->memory.fixed || D >= M || data->n <= D + 1 || !pu__is_complete(data))
         return 0;
-    c.M = M;
+    c.M = c.sums.M = M;
     c.D = D;
+    c.sums.data = data;
     ws.allocator = model->memory.allocator;
-    (void)pu__begin(&call, &ws, &ignored);
-    if (pu__allocate(&call, pu__closed_layout, &c))
-        return 0;
-    memset(ws.block, 0, pu__arena_bytes(&call.arena));
-    pu__covariance(data, 128, c.y, c.part, c.mean, c.S);
-    /* the noise of the other start, and a random basis */
-    for (pu_int i = 0; i < M; i++) {
-        c.noise[i] = exp(-(double)theta[s->psi + (s->tied_psi ? 0 : i)]);
-        for (pu_int d = 0; d < D; d++)
-            c.Z[i * D + d] = (double)theta[i * D + d];
-    }
-    pu__closed_basis(&c);
-    for (pu_int step = 0; step < pu__most(20, pu__min(steps, 500)) && !done; step++) {
-        pu__closed_product(&c);
-        if (step % 8 == 7)
-            done = pu__closed_noise(&c, s->tied_psi) < 1e-10;
-        pu__closed_basis(&c);
-    }
-    pu__closed_product(&c);
-    /* Phi = noise^1/2 V L, L L' = T */
-    done = pu__cholesky_double(D, c.T, &unused) < 0;
-    for (pu_int i = 0; done && i < M; i++) {
-        for (pu_int d = 0; d < D; d++) {
-            double sum = 0;
-            for (pu_int f = d; f < D; f++)
-                sum += c.V[i * D + f] * c.T[f * D + d];
-            theta[i * D + d] = (pu_real)(sqrt(c.noise[i]) * sum);
+    pu__krylov_sizes(&c.krylov, &c.sums, D);
+    passes = pu__start_passes(s, data, c.krylov.block);
+    for (c.direct = passes > 0; c.direct >= 0 && !done; c.direct--) {
+        if (!c.direct && M > PU__MOMENTS_MOST)
+            break;
+        c.sums.most = c.direct ? c.krylov.block : M;
+        c.sums.threads = pu__sums_threads(0, data, (double)M * (double)c.sums.most);
+        (void)pu__begin(&call, &ws, &ignored);
+        if (pu__allocate(&call, pu__closed_layout, &c))
+            break;
+        if (!c.direct)
+            pu__covariance(&c.sums, c.mean);
+        else if (!pu__krylov_run(&c.krylov, passes))
+            continue;
+        done = s->tied_psi ? pu__start_principal(&c, theta) : pu__start_alternating(&c, seed, theta);
+        for (pu_int i = 0; done && i < M; i++) {
+            theta[s->eta + i] = (pu_real)(c.direct ? c.krylov.mean[i] : c.mean[i]);
+            if (i == 0 || !s->tied_psi)
+                theta[s->psi + i] = (pu_real)-log(c.noise[i]);
         }
-        theta[s->eta + i] = (pu_real)c.mean[i];
-        if (i == 0 || !s->tied_psi)
-            theta[s->psi + i] = (pu_real)-log(c.noise[i]);
     }
     pu_workspace_free(&ws);
     return done;
+}
+
+/* Memory of pu__factors_gradient beside that of its sums. */
+typedef struct {
+    pu_real *Q;                /* D x M: Sigma Phi' Psi */
+    double *A, *Sigma, *second; /* D x D: A, its inverse, the mean of E z z' */
+    double *mean;              /* D: of the means */
+} pu__factors_room;
+
+/* Lays it out. */
+PU__FN void pu__factors_layout(pu__factors_room *r, pu_int M, pu_int D, pu__arena *arena)
+{
+    r->Q = pu__reals(arena, D, M);
+    r->A = pu__doubles(arena, D, D);
+    r->Sigma = pu__doubles(arena, D, D);
+    r->second = pu__doubles(arena, D, D);
+    r->mean = pu__doubles(arena, D, 1);
+}
+
+/* A = I + Phi'Psi Phi, Sigma = A^-1 and Q of factors as of the last set. Returns log det A, NaN where A has no factor. */
+PU__FN double pu__factors_posterior(const pu__parted *s, const pu__factors_room *r)
+{
+    pu_int M = s->M, D = s->D;
+    double logdet = 0, *L = r->second;
+    for (pu_int d = 0; d < D; d++)
+        for (pu_int f = 0; f <= d; f++) {
+            double sum = d == f;
+            for (pu_int i = 0; i < M; i++)
+                sum += (double)s->x[i * D + d] * (double)s->y[i] * (double)s->x[i * D + f];
+            r->A[d * D + f] = r->A[f * D + d] = L[d * D + f] = sum;
+        }
+    if (pu__cholesky_double(D, L, &logdet) >= 0)
+        return (double)NAN;
+    pu__invert_lower(D, L);
+    for (pu_int d = 0; d < D; d++)
+        for (pu_int f = 0; f <= d; f++) {
+            double sum = 0;
+            for (pu_int l = d; l < D; l++)
+                sum += L[l * D + d] * L[l * D + f];
+            r->Sigma[d * D + f] = r->Sigma[f * D + d] = sum;
+        }
+    for (pu_int i = 0; i < M; i++)
+        for (pu_int d = 0; d < D; d++) {
+            double sum = 0;
+            for (pu_int f = 0; f < D; f++)
+                sum += (double)s->x[i * D + f] * r->Sigma[f * D + d];
+            r->Q[d * M + i] = (pu_real)(sum * (double)s->y[i]);
+        }
+    return logdet;
+}
+
+/* NLL of complete data and its gradient in theta, for factors as of the last set, from one pass over the data: with mu = Q e
+     dPhi = Psi (Phi E zz' - mean e mu'),   deta = -Psi (mean e - Phi mean mu),   dlog psi_i = (psi_i E (e - Phi z)_i^2 - 1) / 2
+   *rest: N g'H^-1 g with the information H that the data would hold if z was known, squared standard errors. At a stationary point
+   E zz' is I, so that H is Psi for rows of Phi and for eta, 1/2 for log psi. */
+PU__FN double pu__factors_gradient(const pu_model *model, pu__sums_of *sums, const pu__factors_room *r, pu_real *grad,
+                                   double *rest)
+{
+    const pu__parted *s = pu__parted_of(model);
+    pu_int M = s->M, D = s->D;
+    double share = 1 / (double)sums->data->n, value = (double)M * log(2 * PU__PI), bend = 0, far = 0;
+    value += pu__factors_posterior(s, r);
+    pu__copy(sums->centre, s->x + s->eta, M);
+    pu__sums_make(sums, D, r->Q);
+    for (pu_int d = 0; d < D; d++) {
+        const double *with = sums->total + d * M;
+        r->mean[d] = 0;
+        for (pu_int i = 0; i < M; i++)
+            r->mean[d] += (double)r->Q[d * M + i] * sums->sum[i] * share;
+        for (pu_int f = 0; f < D; f++) {
+            double sum = 0;
+            for (pu_int i = 0; i < M; i++)
+                sum += with[i] * (double)r->Q[f * M + i] * share;
+            value -= r->A[d * D + f] * sum;
+            r->second[d * D + f] = sum + r->Sigma[d * D + f];
+        }
+    }
+    for (pu_int i = 0; i < M; i++) {
+        const pu_real *phi = s->x + i * D;
+        double psi = (double)s->y[i], left = sums->square[i] * share, off = sums->sum[i] * share, g;
+        value += psi * left - log(psi);
+        for (pu_int d = 0; d < D; d++) {
+            double with = sums->total[d * M + i] * share, slope = -with;
+            for (pu_int f = 0; f < D; f++)
+                slope += (double)phi[f] * r->second[f * D + d];
+            grad[i * D + d] = (pu_real)(psi * slope);
+            far += psi * slope * slope;
+            left += (double)phi[d] * (slope - with);
+            off -= (double)phi[d] * r->mean[d];
+        }
+        grad[s->eta + i] = (pu_real)(-psi * off);
+        g = (psi * left - 1) / 2;
+        far += psi * off * off + (s->tied_psi ? 0 : 2 * g * g);
+        bend += g;
+        if (!s->tied_psi)
+            grad[s->psi + i] = (pu_real)g;
+    }
+    if (s->tied_psi) {
+        grad[s->psi] = (pu_real)bend;
+        far += 2 * bend * bend / (double)M;
+    }
+    *rest = far / share;
+    return value / 2;
 }
 
 /* model.start of factors. eta = the mean of each row of Phi's observations, or of all values where a row has none.
@@ -20215,6 +20954,8 @@ PU__FN pu_status pu__start_factors(PU__START_ARGS)
     /* squares about the means, number and sum of all values; their variance */
     double squares = 0, count = 0, total = 0, overall;
     pu_int at, m = 0;
+    if (pu__start_closed(model, data, seed, theta))
+        return PU_OK;
     /* Running means, and squares about them. The first M places of Phi serve for the counts of the rows. */
     pu__zeros(theta, model->params);
     for (pu_int n = 0; n < data->n; n++)
@@ -20243,7 +20984,6 @@ PU__FN pu_status pu__start_factors(PU__START_ARGS)
         double noise = exp(-(double)psi[tied ? 0 : m]);
         pu__start_normals(seed, m, 1, s->D, sqrt(noise / (3 * (double)s->D)), Phi + m * s->D);
     }
-    (void)pu__start_closed(model, data, seed, theta);
     return PU_OK;
 }
 
@@ -20314,6 +21054,7 @@ PU__FN pu_status pu__parted_make(pu__draft *d, pu_model *model)
     if (s->eta > 0) {
         model->uses = PU_USES_PHI | PU_USES_ETA | PU_USES_PSI;
         model->begins_with_Phi = 1;
+        model->is_factors = 1;
         model->grad_is_finite = pu__factors_grad_is_finite;
         model->start = pu__start_factors;
         model->Gamma = pu_op_identity(D);
@@ -22103,32 +22844,55 @@ PU__FN void pu__eliminate(pu_int p, double *a)
     }
 }
 
+/* Means over the data of X and y in each row, where y is observed, into means: M x (p + 2), the last of them their number. */
+PU__FN void pu__row_means(const pu__around *s, const pu_data *data, double *means)
+{
+    pu_int p = s->p, at, row = 0;
+    pu_real y = 0;
+    memset(means, 0, (size_t)(s->M * (p + 2)) * sizeof *means);
+    for (pu_int n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            const pu_real *x = pu__regressors_of(s, pu__datum(data, n)) + row * p;
+            double *mean = means + row * (p + 2), share = 1 / ++mean[p + 1];
+            for (pu_int k = 0; k < p; k++)
+                mean[k] += ((double)x[k] - mean[k]) * share;
+            mean[p] += ((double)y - mean[p]) * share;
+        }
+}
+
 /* b by least squares of the observed entries on [X 1], by the normal equations. What the ones explain is left to the inner model, which
-   may have a level of its own: b is not to stand in for it. Where X has a column of ones that comes first. */
-PU__FN void pu__least_squares(const pu__around *s, const pu_data *data, pu_real *b)
+   may have a level of its own: b is not to stand in for it. Where X has a column of ones that comes first. With means (M x (p + 2), else NULL)
+   both sides are less their means in each row: the inner model has a level for each. Returns whether X varied at all. */
+PU__FN int pu__least_squares(const pu__around *s, const pu_data *data, const double *means, pu_real *b)
 {
     pu_int p = s->p, q = p + 1, wide = q + 2, at, row = 0;
     pu_real y = 0;
+    double varied = 0;
     memset(s->normal, 0, (size_t)(q * wide) * sizeof *s->normal);
     for (pu_int n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
             const pu_real *x = pu__regressors_of(s, pu__datum(data, n)) + row * p;
-            for (pu_int i = 0; i < q; i++) {
-                double *to = s->normal + i * wide, one = i < p ? (double)x[i] : 1;
+            const double *mean = means ? means + row * (p + 2) : NULL;
+            for (pu_int i = 0; i < q - (mean != NULL); i++) {
+                double *to = s->normal + i * wide, one = i < p ? (double)x[i] - (mean ? mean[i] : 0) : 1;
                 for (pu_int k = 0; k < p; k++)
-                    to[k] += one * (double)x[k];
-                to[p] += one;
-                to[q] += one * (double)y;
+                    to[k] += one * ((double)x[k] - (mean ? mean[k] : 0));
+                to[p] += mean ? 0 : one;
+                to[q] += one * ((double)y - (mean ? mean[p] : 0));
                 to[q + 1] += one * one;
             }
         }
+    for (pu_int k = 0; k < p; k++)
+        varied += s->normal[k * wide + q + 1];
     pu__eliminate(q, s->normal);
     for (pu_int k = 0; k < p; k++)
         b[k] = (pu_real)s->normal[k * wide + q];
+    return varied > 0;
 }
 
 /* model.start: b by least squares, then the inner start on what that leaves. Without memory for a copy of the data, or
-   with a block of the caller's, on the data as they are. */
+   with a block of the caller's, on the data as they are. Where X differs from datum to datum and the inner model has an eta of its
+   own, which may be large and unlike from row to row, b is what explains differences within rows. */
 PU__FN pu_status pu__regressors_start(PU__START_ARGS)
 {
     const pu__around *s = pu__around_of(model);
@@ -22145,7 +22909,13 @@ PU__FN pu_status pu__regressors_start(PU__START_ARGS)
             return PU_E_SIZE;
         end = pu__most(end, lists ? data->start[number + 1] : (number + 1) * data->m);
     }
-    pu__least_squares(s, data, b);
+    size_t bytes = (size_t)(s->M * (s->p + 2)) * sizeof(double);
+    double *means = s->n && inner->uses & PU_USES_ETA && !model->memory.fixed ? (double *)pu__alloc(memory, bytes) : NULL;
+    if (means)
+        pu__row_means(s, data, means);
+    if (!means || !pu__least_squares(s, data, means, b))
+        (void)pu__least_squares(s, data, NULL, b);
+    pu__release(memory, means, bytes);
     rest = model->memory.fixed ? NULL : (pu_real *)pu__alloc(memory, (size_t)end * sizeof *rest);
     if (!rest)
         return inner->start(inner, data, seed, theta);
@@ -22341,9 +23111,10 @@ typedef struct {
     double *top, *ends;
     /* Complete data in the place of those of the caller, 2 M of the same mean and covariance; n = 0: there are none. */
     pu_data few;
-    /* 2 M x M: these; scratch, M x M; M: the mean; M x M: the covariance. */
-    pu_real *few_y, *few_part;
-    double *few_mean, *few_square;
+    /* 2 M x M: these; M: the mean. */
+    pu_real *few_y;
+    double *few_mean;
+    pu__sums_of sums;
 } pu__fit;
 enum { PU__FIT_OWN = offsetof(pu__fit, gradients) / sizeof(double) };
 
@@ -23468,18 +24239,35 @@ PU__FN const char *pu__checkpoint_path(const char *name, char *path)
     return is_other ? "checkpoint: the file is there, but is no checkpoint; it is not replaced" : NULL;
 }
 
-/* A new file beside path, whose name becomes that of the file. Exclusive ("x"), so that no other writer has it. */
+/* A new file beside path, whose name becomes that of the file. Exclusive ("x"), so that no other writer has it. With POSIX it has the
+   rights of the file that it will replace, from the first moment on: what few may read is not open to more meanwhile. */
 PU__FN FILE *pu__checkpoint_open(char *path)
 {
     size_t end = strlen(path);
     FILE *file = NULL;
+#ifdef PU__POSIX
+    struct stat about;
+    int is_there = !stat(path, &about), number;
+    mode_t mode = is_there ? about.st_mode & 07777 : 0666;
+#endif
     for (int attempt = 0; !file && attempt < 100; attempt++) {
         pu__text text = {path, end, PU__PATH};
         pu__put_number(&text, ".new", attempt);
 #ifdef PU__POSIX
         pu__put_number(&text, "-", (pu_int)getpid());
-#endif
+        number = open(path, O_WRONLY | O_CREAT | O_EXCL, mode & 0777);
+        if (number < 0)
+            continue;
+        file = fdopen(number, "wb");
+        /* open takes away what umask forbids */
+        if (file && (!is_there || !fchmod(number, mode)))
+            break;
+        (void)(file ? fclose(file) : close(number));
+        remove(path);
+        return NULL;
+#else
         file = fopen(path, "wbx");
+#endif
     }
     return file;
 }
@@ -23779,8 +24567,8 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.patience (at least 1, with validate; or 0 = never)";
     if (o->starts < 0 || o->starts > 10000)
         return "fit.starts (0 to 10000)";
-    if (o->checkpoint_every < 0)
-        return "fit.checkpoint_every (at least 1, or 0 = 10)";
+    if (o->checkpoint_every < 0 || (o->checkpoint_every && !o->checkpoint))
+        return "fit.checkpoint_every (needs checkpoint; at least 1, or 0 = 10)";
     if (!pu__is_within(o->seconds, HUGE_VAL))
         return "fit.seconds (0 = no limit, or positive)";
     /* A warm start needs the same right-hand sides again, and as many of them. */
@@ -23941,10 +24729,12 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
     }
     if (fit->condense) {
         pu_int M = fit->data->m;
+        fit->sums.data = fit->data;
+        fit->sums.M = fit->sums.most = M;
+        fit->sums.threads = pu__sums_threads(o->gradient.threads, fit->data, (double)M * (double)M / 2);
+        pu__sums_layout(&fit->sums, arena);
         fit->few_y = pu__reals(arena, 2 * M, M);
-        fit->few_part = pu__reals(arena, M, M);
         fit->few_mean = pu__doubles(arena, M, 1);
-        fit->few_square = pu__doubles(arena, M, M);
     }
     /* Solutions of all data, and those of a batch side by side. */
     if (o->warm_start) {
@@ -24031,6 +24821,7 @@ PU__FN pu_status pu__fit_tune(pu__fit *fit)
         g->samples = (pu_int)fit->samples;
         g->solve.iterations = (pu_int)fit->iterations;
         g->error = 0;
+        g->most_samples = g->most_iterations = 0;
         return PU_OK;
     }
     /* The batches of a step, but hardly more than all data. */
@@ -24229,7 +25020,7 @@ PU__FN pu_status pu__fit_starts(pu__fit *fit)
 
 /* The fit from its start, or from its checkpoint, to the end. theta (n) is the result: the best point, or
    the last where points cannot be compared. */
-PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
+PU__FN PU__NOINLINE pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
 {
     pu_fit_options *o = fit->o;
     pu_fit_report *r = fit->report;
@@ -24278,9 +25069,9 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
 PU__FN void pu__fit_condense(pu__fit *fit)
 {
     pu_int M = fit->data->m;
-    double *S = fit->few_square, root = sqrt((double)M), ignored = 0, worst = 1, far = 0;
-    pu_real *y = fit->few_y, *diag = fit->few_part;
-    pu__covariance(fit->data, 2 * M, y, fit->few_part, fit->few_mean, S);
+    double *S = fit->sums.total, root = sqrt((double)M), ignored = 0, worst = 1, far = 0;
+    pu_real *y = fit->few_y, *diag = fit->sums.lane[0].once;
+    pu__covariance(&fit->sums, fit->few_mean);
     for (pu_int i = 0; i < M; i++) {
         diag[i] = (pu_real)S[i * (M + 1)];
         if (!(diag[i] > 0))
@@ -24305,6 +25096,71 @@ PU__FN void pu__fit_condense(pu__fit *fit)
     pu__put_number(&text, ", on ", 2 * M);
     pu__put(&text, " data of the same mean and covariance");
     fit->few = pu_data_full(2 * M, M, y);
+}
+
+/* Memory of pu__fit_is_at_rest. */
+typedef struct {
+    pu__sums_of sums;
+    pu__factors_room factors;
+    pu_int D, n;
+    pu_real *g; /* n: the gradient */
+} pu__fit_whole;
+
+/* Lays it out. */
+PU__FN void pu__fit_whole_layout(void *self, pu__arena *arena)
+{
+    pu__fit_whole *w = (pu__fit_whole *)self;
+    pu__sums_layout(&w->sums, arena);
+    pu__factors_layout(&w->factors, w->sums.M, w->D, arena);
+    w->g = pu__reals(arena, w->n, 1);
+}
+
+/* Are factors, as of the last set, at the maximum for complete data already, where pu_model_start leads? Then the fit ends here, whatever
+   optimiser it would take, with the gradient that tells. That is so where the distance to the maximum, if z was known, is a
+   thousandth of the rounding of the objective: what is not known of z may make it a thousand times larger (double: 1e7 times, up to
+   PU__REST). Where the memory for that is not there the answer is no. */
+PU__FN PU__NOINLINE int pu__fit_is_at_rest(pu__fit *fit, pu__call *call)
+{
+    const pu_fit_options *o = fit->o;
+    const pu_data *data = fit->data;
+    pu_fit_report *r = fit->report;
+    pu__fit_whole w = PU__ZERO;
+    pu_int M = fit->model->lgm.Phi->rows;
+    double rest = 0, value = 0, limit = 1e-3 * (double)PU__EPS * (double)data->n;
+    int is_plain = fit->model->is_factors && !fit->model->prior_count && !o->batch && !fit->want_se && !(o->tolerance > 0) &&
+                   o->starts < 2 && !o->validate && !o->checkpoint && pu__engine_asked(&o->gradient, NULL) == PU_ENGINE_AUTO;
+    pu_report ignored;
+    pu_data one = *data;
+    size_t bytes;
+    /* options are checked with a single datum; all entries are, since the sums are finite if they are */
+    one.n = pu__min(one.n, 1);
+    if (!is_plain || pu__check_data_shape(data, M, &ignored) || !pu__is_complete(data) ||
+        pu_model_gradient_bytes(fit->model, &one, &o->gradient, 0, &bytes, &ignored))
+        return 0;
+    w.sums.data = data;
+    w.sums.M = M;
+    w.sums.most = w.D = fit->model->Gamma.rows;
+    w.n = fit->model->params;
+    w.sums.threads = pu__sums_threads(o->gradient.threads, data, 2 * (double)M * (double)w.D);
+    if (!pu__allocate(call, pu__fit_whole_layout, &w)) {
+        value = pu__factors_gradient(fit->model, &w.sums, &w.factors, w.g, &rest);
+        r->gradients++;
+    }
+    if (!r->gradients || !(rest <= limit * (fabs(value) + (double)M))) {
+        r->gradients = 0;
+        pu_workspace_free(&call->own_ws);
+        return 0;
+    }
+    r->objective = r->best = r->last.nll = value;
+    r->gradient = sqrt(pu__dot(w.n, NULL, w.g, w.g));
+    r->last.has_nll = 1;
+    r->last.rounding_error = r->last.statistical_error = r->last.solver_error = -1;
+    r->best_step = 0;
+    r->stop = PU_FIT_CONVERGED;
+    r->validation = (double)NAN;
+    pu__text text = {r->plan, 0, sizeof r->plan};
+    pu__put(&text, "at the maximum for complete data from the start");
+    return 1;
 }
 
 /* Do these data, whose shape was checked, have no entry at all? A fit would follow the rounding errors of zeros. */
@@ -24347,6 +25203,10 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
         return status;
     }
     status = pu_model_set(model, theta, last);
+    if (!status && pu__fit_is_at_rest(&fit, &call)) {
+        report->theta = theta;
+        return pu__finish(&call, PU_OK);
+    }
     if (!status)
         status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, last);
     fit.K = last->samples;

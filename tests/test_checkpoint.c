@@ -176,7 +176,7 @@ TEST a_finished_run_may_go_on(void)
 {
     fit f, whole;
     TC_ASSERT(make_fit(&whole, 10));
-    whole.o.checkpoint = NULL;
+    whole.o.checkpoint = NULL, whole.o.checkpoint_every = 0;
     TC_STATUS(run(&whole), PU_OK);
     TC_ASSERT(make_fit(&f, 6));
     TC_STATUS(run(&f), PU_OK);
@@ -208,7 +208,7 @@ TEST chosen_numbers_are_kept(void)
 {
     fit f, whole;
     TC_ASSERT(make_fit(&whole, 6));
-    whole.o.checkpoint = NULL;
+    whole.o.checkpoint = NULL, whole.o.checkpoint_every = 0;
     whole.o.gradient.samples = whole.o.gradient.solve.iterations = PU_CHOOSE;
     whole.o.gradient.error = 0.5;
     TC_STATUS(run(&whole), PU_OK);
@@ -396,6 +396,40 @@ TEST what_is_write_protected_is_not_replaced(void)
     }
     TC_ASSERT(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     TC_ASSERT(stat(state, &after) == 0 && after.st_ino == before.st_ino && after.st_mode == before.st_mode);
+    TC_ASSERT(files() == 1);
+    PASS();
+}
+
+/* A checkpoint that few may read stays so when it is replaced, and so does its replacement while it is written; one that all may write,
+   against the umask, as well. A new one has the rights of new files. */
+static mode_t seen_mode;
+
+static int look_at_files(const pu_fit_report *now, void *user)
+{
+    struct stat about;
+    (void)now, (void)user;
+    if (stat(state, &about) == 0) seen_mode |= about.st_mode & 0777;
+    return 0;
+}
+
+TEST rights_are_kept(void)
+{
+    static const mode_t modes[] = {0600, 0640, 0666};
+    struct stat before, after;
+    mode_t mask = umask(022);
+    fit f;
+    TC_ASSERT(make_fit(&f, 3));
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(stat(state, &before) == 0 && (before.st_mode & 0777) == 0644);
+    for (int i = 0; i < 3; i++) {
+        TC_ASSERT(chmod(state, modes[i]) == 0 && stat(state, &before) == 0);
+        seen_mode = 0;
+        f.o.progress = look_at_files;
+        TC_STATUS(run(&f), PU_OK);
+        TC_ASSERT(stat(state, &after) == 0 && (after.st_mode & 07777) == modes[i] && seen_mode == modes[i]);
+        TC_ASSERT(after.st_ino != before.st_ino || after.st_mtime >= before.st_mtime);
+    }
+    umask(mask);
     TC_ASSERT(files() == 1);
     PASS();
 }
@@ -613,6 +647,7 @@ int main(int argc, char **argv)
     RUN_TEST(links_are_followed);
     RUN_TEST(what_is_no_checkpoint_is_not_replaced);
     RUN_TEST(what_cannot_be_read_is_not_replaced);
+    RUN_TEST(rights_are_kept);
     RUN_TEST(what_is_write_protected_is_not_replaced);
     RUN_TEST(what_cannot_be_written_shows_at_the_start);
     RUN_TEST(forged_numbers_are_not_believed);

@@ -49,7 +49,7 @@ CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>levels >>series >>states >>chain >>fft >>fourier >>toeplitz
     >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>cholmod >>cells >>engines >>plan >>load >>batch >>crossed >>sums >>gradient
-    >>predict >>model >>models >>dynamics >>fields >>structural >>around >>effects >>optimise >>checkpoint >>fit >>trial
+    >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -571,8 +571,8 @@ typedef struct {
                                   gradient; 0 = 0.1. A pilot (pu_tune) on the first data finds K for the statistical
                                   error and then I for a solver error below half of what K leaves. The report says what
                                   was chosen and from what. Without PU_CHOOSE it is refused */
-    pu_int most_samples;       /* limit of that K; 0 = 100 */
-    pu_int most_iterations;    /* limit of that I; 0 = 100, at most 1,000,000 */
+    pu_int most_samples;       /* limit of that K; 0 = 100. Refused where samples is not PU_CHOOSE */
+    pu_int most_iterations;    /* limit of that I; 0 = 100, at most 1,000,000. Refused where solve.iterations is not PU_CHOOSE */
     int tied_psi;              /* psi is one number, written M times (else refused): of its gradient, replicates and
                                   standard errors only the sum over the rows is meant, which saves products where Phi is
                                   Fourier sensing. Models set it */
@@ -751,8 +751,11 @@ PU_DEF void pu_model_free(pu_model *model);
    observed entries. Statuses: PU_E_NULL, PU_E_ARGUMENT (a size below 1), PU_E_OVERFLOW, PU_E_MEMORY, PU_E_BLOCK;
    *model is as it was, but zeroed when memory failed. */
 
-/* Starts of the next two: for complete data (M <= 512, D < M, no block of yours for memory) the maximum of the likelihood
-   itself, up to a rotation of z and the end of at most 500 steps; N M^2 operations. Else a quarter of a row's variance goes to random loadings.
+/* Starts of the next two: for complete data (D < M, no block of yours for memory) the maximum of the likelihood itself. Probabilistic PCA
+   by eigenvectors, in closed form (Tipping and Bishop): columns of Phi orthogonal, the longest first; N M^2 + 2 M^3 operations or, where
+   that is less, a few times 4 N M (D + 4), without a covariance: any M, unless eigenvalues number D and D + 1 are so near to each other
+   that 200 passes do not tell them apart, and M > 512. Factor analysis (M <= 512) up to a rotation of z and the end of at most 500 steps,
+   N M^2. OpenMP's threads where it takes long. Else a quarter of a row's variance goes to random loadings.
    Factor analysis: z ~ N(0, I), y = Phi z + eta + N(0, diag(psi)^-1), Phi M x D.   [Phi | eta | log psi], M D + 2 M */
 PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report);
 /* Probabilistic PCA: the same with psi = beta everywhere.   [Phi | eta | log beta], M D + M + 1 */
@@ -809,8 +812,8 @@ PU_DEF pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int 
    pu_model_regressors: eta = (the inner one's) + X b, theta = [inner theta | b], b[0] .. b[p-1] free. An intercept is a
      column of ones. n = 0: X is M x p, shared by all data. n > 0: n x M x p, for each datum by its number in the arrays
      (data.pick; see pu_lgm.eta_count). Row-major, borrowed, read by every set; finite, also where y is missing
-     (PU_E_NONFINITE, index). Start: b by least squares on the observed entries, 0 for columns that depend on those before
-     them, and the inner start on what is left: a copy of the data, from model->memory.allocator (a block of yours: the
+     (PU_E_NONFINITE, index). Start: b by least squares on the observed entries (within rows where n > 0 and the inner model has
+     an eta of its own), 0 for columns that depend on those before them, and the inner start on what is left: a copy of the data, from model->memory.allocator (a block of yours: the
      inner start on the data). PU_E_SIZE: n is not that of regressors inside; PU_E_NULL also for a model of yours without
      lgm.Phi before its first set. Cost: M p operations a set or gradient, with n > 0 a set n M p, and n M reals. */
 PU_DEF pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *from, const pu_real *value,
@@ -1013,9 +1016,9 @@ typedef struct {
                                             step. A file that is there and is neither empty nor a checkpoint, or is
                                             write-protected (POSIX), is not replaced (PU_E_FILE). With POSIX (see the switches) it survives a crash of
                                             the machine, too (fsync), links are followed, and what is no regular file is
-                                            refused; else a link is replaced by the file, and on Windows a kill between
+                                            refused, and the rights of the file are kept; else a link is replaced by the file, and on Windows a kill between
                                             two system calls may leave the new file under its other name alone */
-    pu_int checkpoint_every;             /* steps; 0 = 10; always at the end */
+    pu_int checkpoint_every;             /* steps; 0 = 10; always at the end. Refused without checkpoint */
     int resume;                          /* begin from `checkpoint` if it is there; the end is the same to the bit as
                                             without the break. Refused when it is damaged or of a machine with the other
                                             byte order, or when the model, the number of data, precision, version or an
@@ -1035,6 +1038,9 @@ typedef struct {
    mini-batches; else Adam, a cosine of rates and, from 200 data on, mini-batches of 100 and 200 steps or ten passes
    through the data. Who sets a field of Adam's (rate, schedule, decay, beta1, beta2, epsilon, batch, accumulate,
    warm_start) gets Adam and nothing else is chosen.
+   Factors (pu_model_factors, pu_model_ppca) and complete data, no priors, zeroed options or nearly: whether theta is at the maximum
+   already, as pu_model_start leaves it, is seen from one pass over the data, 4 N M D operations. Then the fit ends, with one gradient
+   and no step (report.plan tells).
    Where exact engines serve complete data, N >= 4 M and M <= 512, L-BFGS works on 2 M data that have the mean and the covariance
    of the caller's, and so their likelihood at every theta (report.plan tells); not where an entry is so nearly a sum of
    others that rounding of the covariance would cost half of the digits. 4 M^2 reals of memory, once N M^2 operations.
@@ -1150,8 +1156,8 @@ PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const p
      PU_OUTPUT       the same with x after I solver steps
      PU_NETWORK      total derivative of q^<I> - mean_k delta_k'sigma_k^<I>, through the solver
    options, ws, out, report may be NULL: defaults; a block allocated and freed within the call; nothing written.
-   Data with the same observed rows share one factor of A (dense, dual, banded; report.plan tells the patterns): complete data
-   cost one factorisation, not N. What is computed of a datum, such as x, has the same bits alone and in company.
+   Data with the same observed rows share one factor of A, or the covariances of a Kalman engine (report.plan tells the patterns):
+   complete data cost one factorisation, not N. What is computed of a datum, such as x, has the same bits alone and in company.
    Cost: N (K+1) (I+1) products with A; PU_NETWORK about 2 I + 1 of them and I + 1 gradient terms each (with a dense Phi about
    3.5 times PU_OUTPUT); dense engine N D^3.
    Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED (GD), PU_INEXACT: outputs written; any other: no output
@@ -1160,7 +1166,7 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
                              const pu_gradient_result *out, pu_report *report);
 
 /* K and I for a wanted error (options->error), as pu_gradient itself does for PU_CHOOSE: *tuned = *options with both
-   replaced by numbers, and error = 0. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4
+   replaced by numbers, error and the limits by 0. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4
    data measures the error of one probe and the decay of the solver's; K falls with the number of data. `out` tells
    which gradients count (at least one of Gamma, Phi, psi) and is not written. options->engine = PU_ENGINE_AUTO: no
    pilot where exact engines are cheaper than 2 probes of 4 steps. Status: as pu_gradient; PU_E_UNSUPPORTED: GD, SD,
@@ -1752,11 +1758,12 @@ struct pu_model {
     /* Optional. h (params) = about the second derivatives of the NLL of all data in each entry of theta, at that of the last set:
        positive. L-BFGS begins with them, and takes them for a witness that it has arrived, which saves gradients */
     void (*curvature)(const pu_model *model, const pu_data *data, double *h);
-    /* Facts about grad that save copies of a large gradient; optional (clear both where you replace grad).
+    /* Facts about grad that save copies of a large gradient; optional (clear them where you replace grad).
        begins_with_Phi: theta begins with Phi's parameters as they are, and grad copies g->Phi to its output, where it
        may be already. grad_is_finite: 1 when it cannot fail and is sure to give finite numbers for this g, which is
        finite; it then writes to the caller's array */
     int begins_with_Phi;
+    int is_factors;         /* pu_model_factors, pu_model_ppca: pu_fit looks at complete data as a whole. Clear it, too */
     int (*grad_is_finite)(const pu_model *model, const pu_gradient_result *g);
     /* prior_count priors on theta, borrowed: part of the objective of pu_fit, pu_fit_errors and pu_fit_covariance, of
        nothing else. Yours to set once the model is made, on the one that is fitted: those of a model inside another are not
@@ -4687,6 +4694,169 @@ PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double
                 e[first * lanes + l] = w.begun[l] * w.bulge[l];
             }
         }
+}
+
+/* ---- leading eigenvectors of a symmetric matrix ---- */
+
+/* Memory of pu__eigen for matrices of up to n rows. */
+typedef struct {
+    double *d, *e, *tau;           /* n: the tridiagonal matrix, its diagonal and what is beside it; of the reflections */
+    double *value, *beside, *z, *p; /* n each: scratch */
+    double *factor;                /* 4 n: of the tridiagonal matrix less an eigenvalue */
+} pu__eigen_room;
+
+/* Lays it out. */
+PU__FN void pu__eigen_layout(pu__eigen_room *r, pu_int n, pu__arena *arena)
+{
+    double **each[] = {&r->d, &r->e, &r->tau, &r->value, &r->beside, &r->z, &r->p};
+    for (pu_int i = 0; i < 7; i++)
+        *each[i] = pu__doubles(arena, n, 1);
+    r->factor = pu__doubles(arena, 4, n);
+}
+
+/* Row i of a less u_i w + w_i u, n entries; p += v_i times what is left of it. */
+PU__FN void pu__reflect_row(pu_int n, double *PU__RESTRICT a, double ui, const double *PU__RESTRICT w, double wi,
+                            const double *PU__RESTRICT u, double vi, double *PU__RESTRICT p)
+{
+    for (pu_int j = 0; j < n; j++) {
+        double left = a[j] - ui * w[j] - wi * u[j];
+        a[j] = left;
+        p[j] += vi * left;
+    }
+}
+
+/* A (n x n, by rows, symmetric) = H T H' by Householder's reflections H = H_0 H_1 ..: T into d and e, e_k beside d_k and d_k+1.
+   H_k = I - tau_k v v' with v in row k of A, from column k + 1 on. The update of a row and its share of the next product
+   are one pass, so that A goes through the cache once for each reflection. */
+PU__FN void pu__tridiagonalise(pu_int n, double *A, pu__eigen_room *r)
+{
+    double *w = r->z, *p = r->p, *u = NULL;
+    memset(w, 0, (size_t)n * sizeof *w);
+    for (pu_int k = 0; k < n; k++) {
+        double *v = A + k * n, square = 0, dot = 0;
+        pu_int rest = n - k - 1;
+        /* the row that the reflection comes from, first of all */
+        if (u)
+            pu__reflect_row(n - k, v + k, u[k], w + k, w[k], u + k, 0, p + k);
+        r->d[k] = v[k];
+        for (pu_int j = k + 2; j < n; j++)
+            square += v[j] * v[j];
+        r->tau[k] = 0;
+        r->e[k] = rest > 0 ? v[k + 1] : 0;
+        if (square > 0) {
+            double norm = sqrt(v[k + 1] * v[k + 1] + square);
+            r->e[k] = v[k + 1] > 0 ? -norm : norm;
+            v[k + 1] -= r->e[k];
+            r->tau[k] = 2 / (v[k + 1] * v[k + 1] + square);
+        }
+        memset(p + k, 0, (size_t)(n - k) * sizeof *p);
+        for (pu_int i = k + 1; i < n; i++) {
+            double *row = A + i * n + k + 1;
+            if (u)
+                pu__reflect_row(rest, row, u[i], w + k + 1, w[i], u + k + 1, v[i], p + k + 1);
+            else
+                for (pu_int j = 0; j < rest; j++)
+                    p[k + 1 + j] += v[i] * row[j];
+        }
+        /* w = tau (p - tau/2 v'p v), so that H A H = A - v w' - w v' */
+        for (pu_int j = k + 1; j < n; j++)
+            dot += v[j] * p[j];
+        for (pu_int j = k + 1; j < n; j++)
+            w[j] = r->tau[k] * (p[j] - r->tau[k] / 2 * dot * v[j]);
+        u = v;
+    }
+}
+
+/* T - shift = P L U with row exchanges, T of r->d and r->e: U has two entries beside its diagonal. factor: n of U's diagonal, of the
+   first and second beside it, of L, whose sign bit... see pu__shifted_solve. small: what a pivot of zero becomes. */
+PU__FN void pu__shifted_factor(pu_int n, const pu__eigen_room *r, double shift, double small)
+{
+    double *u = r->factor, *u1 = u + n, *u2 = u1 + n, *l = u2 + n;
+    double pivot = r->d[0] - shift, beside = n > 1 ? r->e[0] : 0;
+    for (pu_int i = 0; i < n; i++) {
+        double below = i + 1 < n ? r->e[i] : 0, next = i + 1 < n ? r->d[i + 1] - shift : 0;
+        double after = i + 2 < n ? r->e[i + 1] : 0;
+        int swap = fabs(below) > fabs(pivot);
+        r->beside[i] = swap;
+        u[i] = swap ? below : pivot;
+        if (fabs(u[i]) < small)
+            u[i] = small;
+        u1[i] = swap ? next : beside;
+        u2[i] = swap ? after : 0;
+        l[i] = (swap ? pivot : below) / u[i];
+        pivot = (swap ? beside : next) - l[i] * u1[i];
+        beside = (swap ? 0 : after) - l[i] * u2[i];
+    }
+}
+
+/* x := (T - shift)^-1 x with that factor. */
+PU__FN void pu__shifted_solve(pu_int n, const pu__eigen_room *r, double *x)
+{
+    const double *u = r->factor, *u1 = u + n, *u2 = u1 + n, *l = u2 + n;
+    for (pu_int i = 0; i + 1 < n; i++) {
+        double first = r->beside[i] > 0 ? x[i + 1] : x[i], second = r->beside[i] > 0 ? x[i] : x[i + 1];
+        x[i] = first;
+        x[i + 1] = second - l[i] * first;
+    }
+    for (pu_int i = n - 1; i >= 0; i--) {
+        double s = x[i] - (i + 1 < n ? u1[i] * x[i + 1] : 0) - (i + 2 < n ? u2[i] * x[i + 2] : 0);
+        x[i] = s / u[i];
+    }
+}
+
+/* The `count` largest eigenvalues of A (n x n, by rows, symmetric; destroyed), the largest first, into value, and unit
+   eigenvectors into the rows of U (count x n): tridiagonal form, its eigenvalues by QL, inverse iteration for each vector, made
+   orthogonal to those before it, which settles what equal eigenvalues leave open. Returns 0 without convergence. */
+PU__FN int pu__eigen(pu_int n, double *A, pu_int count, pu__eigen_room *r, double *value, double *U)
+{
+    double failed = 0, size = 0;
+    pu__tridiagonalise(n, A, r);
+    memcpy(r->value, r->d, (size_t)n * sizeof *r->d);
+    memcpy(r->beside, r->e, (size_t)n * sizeof *r->e);
+    pu__tridiagonal(n, 1, r->value, r->beside, r->z, &failed);
+    for (pu_int i = 0; i < n; i++)
+        size = pu__max(size, fabs(r->d[i]) + 2 * fabs(r->e[i]));
+    for (pu_int c = 0; c < count; c++) {
+        double *x = U + c * n;
+        pu_int best = c;
+        for (pu_int i = c + 1; i < n; i++)
+            if (r->value[i] > r->value[best])
+                best = i;
+        value[c] = r->value[best];
+        r->value[best] = r->value[c];
+        r->value[c] = value[c];
+        pu__shifted_factor(n, r, value[c], DBL_EPSILON * size + DBL_MIN);
+        for (pu_int i = 0; i < n; i++)
+            x[i] = (double)((uint32_t)(i + 1) * (uint32_t)(2 * c + 3) * 2654435769u >> 16) / 65536 - 0.5;
+        for (int turn = 0; turn < 3; turn++) {
+            double square = 0;
+            pu__shifted_solve(n, r, x);
+            for (pu_int i = 0; i < n; i++)
+                square = pu__max(square, fabs(x[i]));
+            for (pu_int i = 0; i < n; i++)
+                x[i] /= square;
+            for (pu_int other = 0; other <= c; other++) {
+                const double *y = U + other * n;
+                double dot = 0;
+                for (pu_int i = 0; i < n; i++)
+                    dot += x[i] * y[i];
+                for (pu_int i = 0; i < n; i++)
+                    x[i] = other < c ? x[i] - dot * y[i] : x[i] / sqrt(dot);
+            }
+        }
+        failed += !pu__finite_double(x[0]);
+    }
+    /* back: H_0 (H_1 (.. x)) */
+    for (pu_int c = 0; c < count; c++)
+        for (pu_int k = n - 3; k >= 0; k--) {
+            const double *v = A + k * n;
+            double *x = U + c * n, dot = 0;
+            for (pu_int i = k + 1; i < n; i++)
+                dot += v[i] * x[i];
+            for (pu_int i = k + 1; i < n; i++)
+                x[i] -= r->tau[k] * dot * v[i];
+        }
+    return !(failed > 0);
 }
 
 /* The largest ratio of an entry of a diagonal (n, one every `apart`) to its pivot, the square of L_ii. Rounding errors of a
@@ -11869,6 +12039,14 @@ PU__FN pu_int pu__read_datum(const pu_data *data, pu_int n, uint64_t *hash, pu_r
     pu_int row = 0, count = 0;
     pu_real y = 0;
     *hash = 0;
+    /* Complete data have one pattern, and are read as vectors. */
+    if (data->kind == PU_DATA_FULL) {
+        row = report ? pu__find_nonfinite(data->m, data->y + pu__datum(data, n) * pu__data_stride(data)) : -1;
+        if (row < 0)
+            return data->m;
+        (void)pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
+        return -1;
+    }
     for (pu_int p = 0; (p = pu__observed(data, n, p, &row, &y)) >= 0; p++) {
         if (report && !pu__finite(y)) {
             (void)pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
@@ -15345,30 +15523,61 @@ typedef struct {
     double amplified; /* by how much rounding of F reaches variances, where F was made here; else 0 */
 } pu__markov;
 
-/* What the engine has for a chain: arrays in its workspace. */
+/* What the engine of a chain has of each of the series at hand. */
+typedef struct {
+    double value;     /* 1/2 |..|^2 at the mean */
+    double reference; /* what the level counts from */
+    double largest;   /* of the shocks' means */
+    double moves;     /* largest change of a state by F, in units of its noise: what gradients in F are made of */
+    double row_terms, row_sum; /* largest phi_m's: sum of the sizes of its terms, and itself */
+    pu__value v;      /* sizes of the terms */
+    pu_real *eta;     /* M: where the gradient of eta is added up */
+    pu_real *x;       /* D: where the mean goes, or NULL */
+} pu__chain_series;
+
+/* Some entries of F that stand next to each other: `n` of them, from number `at` on, the first in this row and column; along the row, or
+   down the diagonal where each is alone in its row, as in states that are others, shifted. */
+typedef struct {
+    pu_int at, row, col, n;
+    int down;
+} pu__stretch;
+
+/* What the engine has for a chain: arrays in its workspace. Series with the same observed rows, k of them, are columns side by
+   side: entries of the same kind are next to each other. */
 typedef struct {
     const pu__chain *chain;
-    pu_int wide;      /* r + S + 1: of a row of W */
-    double *W;        /* (r + S) x wide: see above; the last S columns but one of its last S rows hold U */
+    pu_int k;
+    pu__chain_series *series;
+    pu_int stretches; /* F in these: */
+    pu__stretch *stretch;
+    pu_int *rows;     /* r0 + d: scratch */
+    pu_int *low, *high; /* r + S: the last row of W that has an entry in this column; S: the first row of L M' that has */
+    pu_int wide;      /* r + S + columns: of a row of W */
+    double *W;        /* (r + S) x wide: see above; from column r on, its last S rows hold U and then u */
+    double *other;    /* as much, for the next step's */
     double *row;      /* wide */
-    double *steps;    /* T x (r + r S + r r): V^-1 g, V^-1 G, V^-1 of each step */
-    double *start;    /* (r0 + S) x (r0 + d + 1), likewise */
+    double *g;        /* T x r x k: V^-1 g of each step */
+    double *steps;    /* T x (r S + r r): V^-1 G, V^-1 of each step */
+    double *start;    /* (r0 + S) x (r0 + d + k), likewise */
     double *inverse;  /* (r0 + d)^2: of its triangle */
-    double *first;    /* r0 + d: the means of w_0 and of the diffuse states */
+    double *first;    /* (r0 + d) x k: the means of w_0 and of the diffuse states */
+    double *mean, *before; /* S x k: of the step at hand, and of that before it */
+    double *w;        /* r x k: the means of its shocks */
+    double *left;     /* k: e - phi's of a row */
     double *L;        /* S x S, a lower triangle: L'L is the covariance of the step at hand, or of that before it */
     double *N;        /* (q + S) x S: N'N is that of the step at hand, see pu__chain_transition */
     pu_int q;         /* r; at the start r0 + d */
     double *square;   /* scratch: (S + 2) (S + r0 + d) */
     double *sums;     /* params of the operator */
-    double value;     /* 1/2 |..|^2 at the mean */
     double trace;     /* tr(A Sigma), as it comes out */
-    double largest;   /* of the shocks' means */
     /* Steps whose matrices are all alike, so that U, or on the way forward L, has come to rest: */
     pu_int *like;       /* T: the step that has V^-1 G and V^-1 of this one */
-    pu_int calm;        /* steps in a row without a change, */
+    pu_int calm;        /* steps in a row without a change, -1: that is not known, */
     double *old;        /* S x S: of this */
+    double mark;        /* the sum of its diagonal */
     double *alike;      /* S: the row of Phi of the last step, in units of its noise */
-    double *glide;      /* (r + S + 1) x (S + 1): [V^-1 g; u; what is left] of [u; e] */
+    double *glide;      /* (S + 1) x (r + S + 1): what each entry of [u; e] adds to [V^-1 g; u; what is left] */
+    double *in, *out;   /* scratch: these, k columns */
     pu_int glides;      /* the step that it was made at, 0: none */
     double log_pivots;  /* of such a step */
     double *covariance; /* r x S, r x r: G Sigma, and the covariance of the shocks of a step; trace_each: the trace of the latter */
@@ -15377,11 +15586,6 @@ typedef struct {
     double psi, root; /* of the row seen last, and the root of it */
     pu_int from, count; /* and its place within a step */
     double square_at_rest; /* phi'Sigma phi of all rows while L rests; -1: not known */
-    double reference; /* what the level counts from */
-    pu_real *eta;     /* M: where the gradient of eta is added up */
-    pu__value v;      /* sizes of the terms */
-    double moves;     /* largest change of a state by F, in units of its noise: what gradients in F are made of */
-    double row_terms, row_sum; /* largest phi_m's: sum of the sizes of its terms, and itself */
 } pu__chain_work;
 
 typedef struct pu__cholmod pu__cholmod;
@@ -15404,7 +15608,7 @@ typedef struct {
     const pu_real *gamma_diag; /* D, zero where it is not known */
     double lost;         /* out: by how much results are smaller than what they are the difference of */
     pu_real *diag;       /* D: diag(A), but not from the dual engine */
-    int smoothed;        /* the Kalman smoother has made Z and the mean, in column */
+    int smoothed;        /* the Kalman smoother has made Z */
     pu_real *L;          /* dense: D x D; dual: m x m */
     pu_real *s;          /* dual: m */
     pu_real *Y;          /* dual: scratch, m x m, and at least PU__SPAN wide */
@@ -15414,6 +15618,7 @@ typedef struct {
     double *inverse, *Z, *column;
     pu__markov *markov;
     double *kalman;  /* Kalman, per step: see pu__kalman_prepare */
+    double *gains;   /* and per observed row */
     double *squares; /* Kalman: six S x S matrices */
     pu__sparse *sparse;   /* CHOLMOD: A, */
     pu__cholmod *cholmod; /* and its factor */
@@ -15772,16 +15977,13 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
     return PU_OK;
 }
 
-/* x = A^-1 u, in double. The Kalman smoother serves b alone, and has left the mean in e->column. */
+/* x = A^-1 u, in double. */
 PU__FN pu_status pu__banded_solve(PU__COLUMNS_ARGS)
 {
     pu_int D = e->post->D;
-    PU_ASSERT(!e->smoothed || (first == 0 && k == 1));
     for (pu_int j = 0; j < k; j++) {
-        if (!e->smoothed) {
-            pu__ssm_widen(D, pu__col(e->u, j), e->column);
-            pu__band_solve(D, e->width, e->band, e->inverse, e->column);
-        }
+        pu__ssm_widen(D, pu__col(e->u, j), e->column);
+        pu__band_solve(D, e->width, e->band, e->inverse, e->column);
         for (pu_int i = 0; i < D; i++)
             pu__col(e->x, j)[i] = (pu_real)e->column[i];
     }
@@ -15947,39 +16149,36 @@ PU__FN void pu__triangularise(pu_int rows, pu_int cols, double *a)
     }
 }
 
-/* Takes the observed rows of step t, from the seen-th on, into the mean m and the lower triangular factor C, one by one.
-   With f = C'h and a_j = 1/psi + sum_{l >= j} f_l^2 (Carlson 1973):
+/* Takes the observed rows of step t, from the seen-th on, into the lower triangular factor C, one by one. With f = C'h and
+   a_j = 1/psi + sum_{l >= j} f_l^2 (Carlson 1973):
      C_ij := (a_{j+1} C_ij - f_j k_i) / (a_{j+1} a_j)^1/2,   k_i = sum_{l > j} C_il f_l,
-   which multiplies the diagonal and subtracts nothing from it. seen counts on; logs: the sum of log(variance psi). */
-PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double *m, pu__logs *logs, pu_int n,
-                                   pu_report *report)
+   which multiplies the diagonal and subtracts nothing from it. The gains k / a are kept. seen counts on; logs: the sum of
+   log(variance psi). */
+PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, pu__logs *logs, pu_int n, pu_report *report)
 {
     const pu__markov *markov = e->markov;
     const pu__posterior *p = e->post;
-    const pu_real *nu = p->model->nu;
     pu_int S = markov->S, block = markov->block;
     double *C = e->squares;
     for (; *seen < p->observed; ++*seen) {
         pu_int at = 0, row = p->list[*seen], count = pu__phi_row(e, row, &at), within = at % block;
-        double psi = (double)p->model->psi[row], residual = (double)p->now.e[pu__place(p, *seen)];
-        double *h = markov->vectors, *k = h + S, a = 1 / psi;
+        double psi = (double)p->model->psi[row], *k = e->gains + *seen * S;
+        double *h = markov->vectors, a = 1 / psi;
         if (count < 1 || at < t * block || within + count > block) /* out of order, or two steps at once */
             return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
         if (at >= (t + 1) * block)
             break;
-        memset(h, 0, (size_t)(2 * S) * sizeof *h);
+        memset(h, 0, (size_t)S * sizeof *h);
         for (pu_int j = 0; j < count; j++) {
             double entry = (double)e->row[j];
             h[within + j] = entry;
             e->diag[at + j] += (pu_real)(psi * entry * entry);
-            if (nu)
-                residual -= entry * (double)nu[at + j];
         }
+        memset(k, 0, (size_t)S * sizeof *k);
         for (pu_int j = S - 1; j >= 0; j--) {
             double f = 0, next = a, root;
             for (pu_int i = j; i < S; i++)
                 f += C[i * S + j] * h[i];
-            residual -= h[j] * m[j];
             a += f * f;
             root = sqrt(next) * sqrt(a);
             for (pu_int i = j; i < S; i++) {
@@ -15992,7 +16191,7 @@ PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double
             return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
         pu__logs_add(logs, a * psi);
         for (pu_int i = 0; i < S; i++)
-            m[i] += k[i] / a * residual;
+            k[i] /= a;
     }
     return PU_OK;
 }
@@ -16037,20 +16236,13 @@ PU__FN void pu__kalman_ahead(pu__direct *e, double *J, double *kept, double *fil
         }
 }
 
-/* One smoother step: from the mean and the factor of Sigma_{t+1} (e->squares) to those of step t, with m the filtered
-   mean, ahead the predicted one. squares: [G_t | Sigma_t | cov(s_{t+1}, s_t) | scratch], Sigma_t = G_t G_t'. */
-PU__FN void pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead, const double *J, double *mean)
+/* One smoother step: from the factor of Sigma_{t+1} (e->squares) to that of step t. squares: [G_t | Sigma_t | cov(s_{t+1}, s_t) |
+   scratch], Sigma_t = G_t G_t'. */
+PU__FN void pu__kalman_smooth(pu__direct *e, const double *J)
 {
     pu_int S = e->markov->S, SS = S * S, wide = 2 * S;
     const double *kept = J + SS, *filtered = kept + SS;
     double *G = e->squares, *Sigma = G + SS, *cross = Sigma + SS, *JG = cross + SS, *a = JG + SS;
-    double *difference = e->markov->vectors;
-    /* mean_t = m + J (mean_{t+1} - ahead) */
-    for (pu_int i = 0; i < S; i++) {
-        difference[i] = mean[i] - ahead[i];
-        mean[i] = m[i];
-    }
-    pu__kalman_add(S, J, difference, mean);
     /* Sigma_t = kept kept' + J Sigma_{t+1} J',   cov(s_{t+1}, s_t) = Sigma_{t+1} J' */
     pu__ssm_mul(S, J, 0, G, 0, JG);
     pu__ssm_mul(S, G, 0, JG, 1, cross);
@@ -16067,17 +16259,15 @@ PU__FN void pu__kalman_smooth(pu__direct *e, const double *m, const double *ahea
         e->kappa = pu__max(e->kappa, sqrt(filtered[i] / Sigma[i * S + i]));
 }
 
-/* Filter forward, smoother backward. Every observed row of Phi sees one time step; rows come in order of time. z
-   counts from nu. Per step e->kalman has the filtered mean, the predicted one, J, the factor of what is kept, and the
-   filtered variances. */
+/* Filter forward, smoother backward, of covariances alone: these are the same for all data with the same observed rows. Every
+   observed row of Phi sees one time step; rows come in order of time. Per step e->kalman has room for the filtered mean and the
+   predicted one, then J, the factor of what is kept, and the filtered variances; per observed row e->gains has the gain. */
 PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
 {
     pu__markov *k = e->markov;
     const pu_op *Gamma = e->post->model->Gamma;
-    const pu_real *nu = e->post->model->nu;
     pu_int S = pu__markov_states(Gamma), SS = S * S, reals = 3 * S + 2 * SS, wide = e->width + 1, seen = 0, block;
     double *C = e->squares, *Sigma = C + SS, *cross = Sigma + SS;
-    double *mean = k->vectors + 3 * S;
     pu__logs logs = {0, 1};
     if (k->S == 0 && !pu__markov_of(Gamma, k))
         return pu__operator_failed(report, "Gamma (its covariances are not positive definite)", n);
@@ -16088,31 +16278,20 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
         return pu__operator_failed(report, "Gamma.diag", n);
     memcpy(C, k->P0, (size_t)SS * sizeof *C);
     for (pu_int t = 0; t < k->T; t++) {
-        double *m = e->kalman + t * reals, *ahead = m + S;
-        memset(ahead, 0, (size_t)S * sizeof *m);
-        if (t > 0) {
-            double *J = ahead - reals + S;
+        double *J = e->kalman + (t - 1) * reals + 2 * S;
+        if (t > 0)
             pu__kalman_ahead(e, J, J + SS, J + 2 * SS);
-            pu__kalman_add(S, k->F, m - reals, ahead);
-        }
-        memcpy(m, ahead, (size_t)S * sizeof *m);
-        if (pu__kalman_absorb(e, t, &seen, m, &logs, n, report))
+        if (pu__kalman_absorb(e, t, &seen, &logs, n, report))
             return report->status;
     }
     e->logdet = e->gamma_logdet + logs.sum + log(logs.product); /* det(y's covariance) det Gamma det Psi = det A */
     for (pu_int t = k->T - 1; t >= 0; t--) {
-        const double *m = e->kalman + t * reals;
         double *Z = e->Z + t * block * wide, *next = Z + block * wide;
         int inner = t + 1 < k->T;
         if (inner)
-            pu__kalman_smooth(e, m, m + reals + S, m + 2 * S, mean);
-        else {
-            memcpy(mean, m, (size_t)S * sizeof *mean);
+            pu__kalman_smooth(e, e->kalman + t * reals + 2 * S);
+        else
             pu__ssm_mul(S, C, 0, C, 1, Sigma);
-        }
-        /* into the mean and the band of Sigma */
-        for (pu_int i = 0; i < block; i++)
-            e->column[t * block + i] = mean[i] + (nu ? (double)nu[t * block + i] : 0);
         /* an autoregression's states are z_t, z_{t-1}, ..: the first row of Sigma_t is one of the band */
         for (pu_int j = 0; block == 1 && j < S && j <= t && j < wide; j++)
             Z[j] = Sigma[j];
@@ -16132,6 +16311,61 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
     return PU_OK;
 }
 
+/* Adds the observed rows of step t of datum j, from the seen-th on, to its mean m. Rows were looked at by pu__kalman_absorb. */
+PU__FN void pu__kalman_update(pu__direct *e, pu_int j, pu_int t, pu_int *seen, double *m)
+{
+    const pu__posterior *p = e->post;
+    const pu_real *nu = p->model->nu;
+    pu_int S = e->markov->S, block = e->markov->block;
+    for (; *seen < p->observed; ++*seen) {
+        pu_int at = 0, count = pu__phi_row(e, p->list[*seen], &at), within = at % block;
+        const double *gain = e->gains + *seen * S;
+        double residual = (double)p->now.e[j * p->n_rows + pu__place(p, *seen)];
+        if (at >= (t + 1) * block)
+            return;
+        for (pu_int i = 0; nu && i < count; i++)
+            residual -= (double)e->row[i] * (double)nu[at + i];
+        for (pu_int i = 0; i < count; i++)
+            residual -= (double)e->row[i] * m[within + i];
+        for (pu_int i = 0; i < S; i++)
+            m[i] += gain[i] * residual;
+    }
+}
+
+/* The means of the data at hand, from gains that are theirs all: filter forward, smoother backward. z counts from nu. */
+PU__FN pu_status pu__kalman_solve(PU__COLUMNS_ARGS)
+{
+    const pu__markov *markov = e->markov;
+    const pu_real *nu = e->post->model->nu;
+    pu_int S = markov->S, block = markov->block, reals = 3 * S + 2 * S * S;
+    double *mean = markov->vectors, *difference = mean + S;
+    PU_ASSERT(first == 0 && k == e->post->count);
+    for (pu_int j = 0; j < k; j++) {
+        pu_int seen = 0;
+        for (pu_int t = 0; t < markov->T; t++) {
+            double *m = e->kalman + t * reals, *ahead = m + S;
+            memset(ahead, 0, (size_t)S * sizeof *m);
+            if (t > 0)
+                pu__kalman_add(S, markov->F, m - reals, ahead);
+            memcpy(m, ahead, (size_t)S * sizeof *m);
+            pu__kalman_update(e, j, t, &seen, m);
+        }
+        for (pu_int t = markov->T - 1; t >= 0; t--) {
+            const double *m = e->kalman + t * reals, *ahead = m + reals + S;
+            /* mean_t = m + J (mean_{t+1} - ahead) */
+            for (pu_int i = 0; i < S; i++) {
+                difference[i] = t + 1 < markov->T ? mean[i] - ahead[i] : 0;
+                mean[i] = m[i];
+            }
+            if (t + 1 < markov->T)
+                pu__kalman_add(S, m + 2 * S, difference, mean);
+            for (pu_int i = 0; i < block; i++)
+                pu__col(e->x, j)[t * block + i] = (pu_real)(mean[i] + (nu ? (double)nu[t * block + i] : 0));
+        }
+    }
+    return PU_OK;
+}
+
 /* ------------------------------------------------------------------------------------------------
    >>shocks   the Kalman engine of a chain, which works with its shocks
 
@@ -16142,10 +16376,17 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
      [ U B  U F |  u ]   =>   [ 0  U' | u']     so that w_t | s_{t-1}, y ~ N(V^-1 (g - G s_{t-1}), V^-1 V'^-1).
    What is integrated out leaves log det V. At the start the same is done with [B0 w_0 + delta] in the place of s_0: a diffuse state
    has no row of its own in this, and no large number stands for what is not known. Rotations leave zeros alone, so that
-   the cost follows the zeros of F and B. Forward in time the means and covariances follow, sums without a difference:
+   the cost follows the zeros of F and B. Series with the same observed rows have all of this in common but u and g: these are
+   columns side by side, through which the same rotations go. Forward in time the means and covariances follow, sums without a difference:
      s_t = M s_{t-1} + B V^-1 g + B V^-1 N(0, I),   M = F - B V^-1 G
    The gradient is that of the shocks' density, E of the posterior (Fisher's identity): d/dK = I - E w w', d/dDelta = -E w s'.
    ------------------------------------------------------------------------------------------------ */
+
+/* Sizes that the loops of a step run to: states, shocks, series. Handed on from function to function, so that compilers make code of
+   its own for a single series and for a single state, which have most of their loops to save. */
+typedef struct {
+    pu_int S, r, k;
+} pu__dims;
 
 /* sum_i a_i b_i in double, four sums side by side. */
 PU__INLINE double pu__dot_short(pu_int n, const double *a, const double *b)
@@ -16161,6 +16402,13 @@ PU__INLINE double pu__dot_short(pu_int n, const double *a, const double *b)
     for (; i < n; i++)
         s0 += a[i] * b[i];
     return (s0 + s1) + (s2 + s3);
+}
+
+/* y += a x, k entries. */
+PU__INLINE void pu__add_short(pu_int k, double a, const double *PU__RESTRICT x, double *PU__RESTRICT y)
+{
+    for (pu_int j = 0; j < k; j++)
+        y[j] += a * x[j];
 }
 
 /* Rotates the rows x and y, entries first .. last - 1, so that y[at] becomes zero. */
@@ -16186,18 +16434,18 @@ PU__INLINE void pu__givens(pu_int first, pu_int last, pu_int at, double *PU__RES
     y[at] = 0;
 }
 
-/* Makes the first `cols` columns of W (rows x wide) triangular. Rows below are taken from the last one on, so that a triangle
-   that is there already stays one. */
-PU__FN void pu__triangular(pu_int rows, pu_int cols, pu_int wide, double *W)
+/* Makes the first `cols` columns of W triangular, rows of which are `wide` apart and have `used` entries. Rows below are taken from
+   the last one on, so that a triangle that is there already stays one. low[j]: the last row that has entries up to column j. */
+PU__INLINE void pu__triangular(const pu_int *low, pu_int cols, pu_int used, pu_int wide, double *W)
 {
     for (pu_int j = 0; j < cols; j++)
-        for (pu_int i = rows - 1; i > j; i--)
+        for (pu_int i = low[j]; i > j; i--)
             if (W[i * wide + j] != 0)
-                pu__givens(j, wide, j, W + j * wide, W + i * wide);
+                pu__givens(j, used, j, W + j * wide, W + i * wide);
 }
 
 /* X = V^-1 for the upper triangle V in the first n columns of W. */
-PU__FN void pu__invert_upper(pu_int n, pu_int wide, const double *W, double *X)
+PU__INLINE void pu__invert_upper(pu_int n, pu_int wide, const double *W, double *X)
 {
     memset(X, 0, (size_t)(n * n) * sizeof *X);
     for (pu_int i = n - 1; i >= 0; i--) {
@@ -16210,6 +16458,78 @@ PU__FN void pu__invert_upper(pu_int n, pu_int wide, const double *W, double *X)
         for (pu_int j = i; j < n; j++)
             x[j] /= row[i];
     }
+}
+
+/* y += F x, k columns: F of values in the stretches of c that begin up to column `most`. */
+PU__INLINE void pu__stretch_add(const pu__chain_work *c, const double *value, pu_int most, pu_int k, const double *x, double *y)
+{
+    for (const pu__stretch *f = c->stretch; f < c->stretch + c->stretches; f++) {
+        const double *v = value + f->at, *from = x + f->col * k;
+        double *to = y + f->row * k;
+        if (f->col > most)
+            continue;
+        for (pu_int i = 0; f->down && i < f->n; i++)
+            pu__add_short(k, v[i], from + i * k, to + i * k);
+        for (pu_int j = 0; !f->down && j < k; j++) {
+            double sum = 0;
+            for (pu_int i = 0; i < f->n; i++)
+                sum += v[i] * from[i * k + j];
+            to[j] += sum;
+        }
+    }
+}
+
+/* y += F'x, x zero before entry `least`. */
+PU__INLINE void pu__stretch_add_t(const pu__chain_work *c, const double *value, pu_int least, const double *PU__RESTRICT x,
+                                  double *PU__RESTRICT y)
+{
+    for (const pu__stretch *f = c->stretch; f < c->stretch + c->stretches; f++) {
+        const double *v = value + f->at, *from = x + f->row;
+        double *to = y + f->col;
+        if (f->row + (f->down ? f->n : 1) <= least)
+            continue;
+        for (pu_int i = 0; f->down && i < f->n; i++)
+            to[i] += v[i] * from[i];
+        for (pu_int i = 0; !f->down && i < f->n; i++)
+            to[i] += v[i] * from[0];
+    }
+}
+
+/* The stretches of F, and which rows of W and N its zeros and those of B leave empty. Rotations fill rows up to those that they
+   touch. */
+PU__FN void pu__chain_structure(pu__chain_work *c)
+{
+    const pu__chain *chain = c->chain;
+    pu_int S = chain->S, r = chain->r;
+    pu__stretch *f = c->stretch - 1;
+    for (pu_int j = 0; j < r + S; j++)
+        c->low[j] = r - 1;
+    for (pu_int i = 0; i < S; i++) {
+        pu_int first = chain->F.start[i], last = chain->F.start[i + 1];
+        int down = last == first + 1;
+        c->high[i] = S;
+        for (pu_int at = first; at < last; at++) {
+            pu_int col = chain->F.col[at];
+            int goes_on = f >= c->stretch && f->down == down && f->col + f->n == col && f->row + (down ? f->n : 0) == i;
+            if (goes_on) {
+                f->n++;
+            } else {
+                pu__stretch fresh = {at, i, col, 1, down};
+                *++f = fresh;
+            }
+            c->high[i] = pu__min(c->high[i], col);
+            c->low[r + col] = pu__most(c->low[r + col], r + i);
+        }
+        for (pu_int at = chain->B.start[i]; at < chain->B.start[i + 1]; at++) {
+            c->high[i] = -r;
+            c->low[chain->B.col[at]] = r + i;
+        }
+    }
+    c->stretches = f - c->stretch + 1;
+    for (pu_int j = 1; j < r + S; j++)
+        c->low[j] = pu__most(c->low[j], c->low[j - 1]);
+    for (pu_int i = S - 1; i > 0; i--)
+        c->high[i - 1] = pu__min(c->high[i - 1], c->high[i]);
 }
 
 /* Row m of Phi into e->row, where the chain's own readout is already. */
@@ -16255,7 +16575,7 @@ PU__FN pu_int pu__chain_row(pu__direct *e, pu_int t, pu_int place, double *h, pu
 
 /* Log of the product of the first n pivots of W, which are positive or were never touched: added to logs. The largest ratio
    of a column to its pivot goes to kappa. */
-PU__FN void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const double *W, pu__logs *logs)
+PU__INLINE void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const double *W, pu__logs *logs)
 {
     for (pu_int j = 0; j < n; j++) {
         double square = 0, pivot = fabs(W[j * (wide + 1)]);
@@ -16266,80 +16586,88 @@ PU__FN void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const double 
     }
 }
 
-/* Step t's shocks out of W: see above. What the way forward needs of them is kept. */
-PU__FN void pu__chain_back(pu__direct *e, pu_int t, pu__logs *logs)
+/* Y (rows x k) := A X for the triangle A above and on the diagonal (V^-1, n x n), and the rows of X `wide` apart. */
+PU__INLINE void pu__upper_product(pu_int n, pu_int k, const double *A, pu_int wide, const double *X, double *Y)
 {
-    pu__chain_work *c = &e->chain;
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, r = k->r, wide = c->wide;
-    double *g = c->steps + t * (r + r * S + r * r), *G = g + r, *Vi = G + r * S;
-    pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
-    /* [U B | U F | u], row by row */
-    for (pu_int i = 0; i < S; i++) {
-        double *to = c->W + (r + i) * wide;
-        memset(c->row, 0, (size_t)(r + S) * sizeof *to);
-        for (pu_int j = i; j < S; j++) {
-            double u = to[r + j];
-            if (u == 0)
-                continue;
-            for (pu_int at = B.start[j]; at < B.start[j + 1]; at++)
-                c->row[B.col[at]] += u * B.value[at];
-            for (pu_int at = F.start[j]; at < F.start[j + 1]; at++)
-                c->row[r + F.col[at]] += u * F.value[at];
-        }
-        memcpy(to, c->row, (size_t)(r + S) * sizeof *to);
-    }
-    memset(c->W, 0, (size_t)(r * wide) * sizeof *c->W);
-    for (pu_int j = 0; j < r; j++)
-        c->W[j * (wide + 1)] = 1;
-    pu__triangular(r + S, r + S, wide, c->W);
-    pu__chain_pivots(e, r, wide, c->W, logs);
-    pu__invert_upper(r, wide, c->W, Vi);
-    for (pu_int i = 0; i < r; i++) {
-        g[i] = 0;
-        memset(G + i * S, 0, (size_t)S * sizeof *G);
-        for (pu_int l = i; l < r; l++) {
-            const double *row = c->W + l * wide + r;
-            double v = Vi[i * r + l];
-            for (pu_int j = 0; j < S; j++)
-                G[i * S + j] += v * row[j];
-            g[i] += v * row[S];
-        }
-    }
+    memset(Y, 0, (size_t)(n * k) * sizeof *Y);
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int l = i; l < n; l++)
+            pu__add_short(k, A[i * n + l], X + l * wide, Y + i * k);
 }
 
-/* e of the observed row number `place`, from the reference on. */
-PU__FN double pu__chain_e(const pu__direct *e, pu_int place, const pu_real *h, pu_int first, pu_int count)
+/* Step t's shocks out of W, k columns u of which are at work: see above. V^-1 g, r x k, goes to g, what the way forward needs
+   besides is kept. */
+PU__INLINE void pu__chain_back(pu__direct *e, pu__dims d, pu_int t, double *g, pu__logs *logs)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *chain = c->chain;
+    pu_int S = d.S, r = d.r, k = d.k, wide = c->wide;
+    double *G = c->steps + t * r * (S + r), *Vi = G + r * S, *to = c->other, *from = c->W;
+    pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
+    c->W = to;
+    c->other = from;
+    from += r * wide + r;
+    for (pu_int j = 0; j < r + S; j++)
+        memset(to + j * wide, 0, (size_t)(r + S + (j < r ? k : 0)) * sizeof *to);
+    for (pu_int j = 0; j < r; j++)
+        to[j * (wide + 1)] = 1;
+    /* [U B | U F | u] */
+    to += r * wide;
+    for (pu_int j = 0; j < S; j++) {
+        for (pu_int i = 0; i < k; i++)
+            to[j * wide + r + S + i] = from[j * wide + S + i];
+        for (pu_int at = B.start[j]; at < B.start[j + 1]; at++)
+            for (pu_int i = 0; i <= j; i++)
+                to[i * wide + B.col[at]] += B.value[at] * from[i * wide + j];
+        pu__stretch_add_t(c, F.value, j, from + j * wide, to + j * wide + r);
+    }
+    pu__triangular(c->low, r + S, r + S + k, wide, c->W);
+    pu__chain_pivots(e, r, wide, c->W, logs);
+    pu__invert_upper(r, wide, c->W, Vi);
+    pu__upper_product(r, S, Vi, wide, c->W + r, G);
+    pu__upper_product(r, k, Vi, wide, c->W + r + S, g);
+}
+
+/* e of the observed row number `place` of series j, from the reference on. */
+PU__INLINE double pu__chain_e(const pu__direct *e, pu_int j, pu_int place, const pu_real *h, pu_int first, pu_int count)
 {
     const pu__chain_work *c = &e->chain;
+    const pu__posterior *p = e->post;
     pu_int level = c->chain->level - first;
-    double y = (double)e->post->now.e[pu__place(e->post, place)];
-    return level >= 0 && level < count ? y - c->reference * (double)h[level] : y;
+    double y = (double)p->now.e[j * p->n_rows + pu__place(p, place)];
+    return level >= 0 && level < count ? y - c->series[j].reference * (double)h[level] : y;
+}
+
+/* The row y, S entries and k columns, into U. */
+PU__INLINE void pu__chain_take(pu__chain_work *c, pu__dims d, double *y)
+{
+    pu_int S = d.S, r = d.r;
+    for (pu_int j = 0; j < S; j++)
+        if (y[j] != 0)
+            pu__givens(j, S + d.k, j, c->W + (r + j) * c->wide + r, y);
 }
 
 /* The observed rows of step t into U, from the seen-th on backward. */
-PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int n, pu_report *report)
+PU__INLINE pu_status pu__chain_absorb(pu__direct *e, pu__dims d, pu_int t, pu_int *seen, pu_int n, pu_report *report)
 {
     pu__chain_work *c = &e->chain;
-    const pu__posterior *p = e->post;
-    pu_int S = c->chain->S, r = c->chain->r, wide = c->wide, first = 0, count = 0;
+    pu_int S = d.S, k = d.k, first = 0, count = 0;
     for (;; --*seen) {
         double *y = c->row, root;
-        pu_int row;
-        memset(y, 0, (size_t)(S + 1) * sizeof *y);
-        row = pu__chain_row(e, t, *seen - 1, c->square, &first, &count);
+        pu_int row = pu__chain_row(e, t, *seen - 1, c->square, &first, &count);
         if (row == -2)
             return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, -1);
         if (row < 0)
             return PU_OK;
-        root = pu__chain_root(c, (double)p->model->psi[row]);
+        memset(y, 0, (size_t)S * sizeof *y);
+        root = pu__chain_root(c, (double)e->post->model->psi[row]);
         for (pu_int j = 0; j < count; j++)
             y[first + j] = root * c->square[j];
-        y[S] = root * pu__chain_e(e, *seen - 1, e->row, first, count);
-        for (pu_int j = 0; j < S; j++)
-            if (y[j] != 0)
-                pu__givens(j, S + 1, j, c->W + (r + j) * wide + r, y);
-        c->value += y[S] * y[S] / 2;
+        for (pu_int j = 0; j < k; j++)
+            y[S + j] = root * pu__chain_e(e, j, *seen - 1, e->row, first, count);
+        pu__chain_take(c, d, y);
+        for (pu_int j = 0; j < k; j++)
+            c->series[j].value += y[S + j] * y[S + j] / 2;
     }
 }
 
@@ -16374,12 +16702,18 @@ PU__FN int pu__chain_alike(pu__direct *e, pu_int t, pu_int place)
 /* What a triangle of S columns changes by rounding alone, relative to its columns. */
 #define PU__AT_REST(S) ((double)((S) + 2) * DBL_EPSILON)
 
-/* Counts the steps in a row in which a triangle, rows `wide` apart, has not changed but by rounding, which is relative to its columns. */
-PU__FN void pu__chain_rest(pu__chain_work *c, pu_int wide, const double *triangle)
+/* Counts the steps in a row in which a triangle, rows `wide` apart, has not changed but by rounding, which is relative to its columns.
+   While its diagonal changes the rest is not looked at. */
+PU__INLINE void pu__chain_rest(pu__chain_work *c, pu_int S, pu_int wide, const double *triangle)
 {
-    pu_int S = c->chain->S;
-    int same = 1;
-    for (pu_int j = 0; j < S; j++) {
+    double mark = 0;
+    int same, known = c->calm >= 0;
+    for (pu_int i = 0; i < S; i++)
+        mark += fabs(triangle[i * (wide + 1)]);
+    same = fabs(mark - c->mark) <= PU__AT_REST(S) * mark;
+    c->mark = mark;
+    c->calm = same ? pu__most(c->calm, 0) : -1;
+    for (pu_int j = 0; same && j < S; j++) {
         double square = 0, most = 0;
         for (pu_int i = 0; i < S; i++) {
             double x = triangle[i * wide + j], off = fabs(x - c->old[i * S + j]);
@@ -16387,64 +16721,63 @@ PU__FN void pu__chain_rest(pu__chain_work *c, pu_int wide, const double *triangl
             most = off > most ? off : most;
             c->old[i * S + j] = x;
         }
-        same &= most <= PU__AT_REST(S) * sqrt(square);
+        known &= most <= PU__AT_REST(S) * sqrt(square);
     }
-    c->calm = same ? c->calm + 1 : 0;
+    if (same)
+        c->calm = known ? c->calm + 1 : 0;
 }
 
-/* U of the step behind into W, with u or, where that is NULL, unit vector number `at`. */
-PU__FN void pu__chain_restore(pu__chain_work *c, const double *u, pu_int at)
-{
-    pu_int S = c->chain->S, r = c->chain->r;
-    for (pu_int i = 0; i < S; i++) {
-        double *to = c->W + (r + i) * c->wide + r;
-        memcpy(to, c->old + i * S, (size_t)S * sizeof *to);
-        to[S] = u ? u[i] : i == at;
-    }
-}
-
-/* The linear map of a step that leaves U as it is, from unit vectors. */
+/* The linear map of a step that leaves U as it is: what it makes of the unit vectors, in the place of [u; e]. */
 PU__FN void pu__chain_learn(pu__direct *e, pu_int t)
 {
     pu__chain_work *c = &e->chain;
-    pu_int S = c->chain->S, r = c->chain->r, wide = c->wide, n = S + 1;
-    double *u = c->start, *y = c->square; /* both are free here */
-    for (pu_int i = 0; i < S; i++)
-        u[i] = c->W[(r + i) * wide + r + S];
-    for (pu_int at = 0; at < n; at++) {
-        pu__logs logs = {0, 1};
-        pu__chain_restore(c, NULL, at);
-        memcpy(y, c->alike, (size_t)S * sizeof *y);
-        y[S] = at == S;
-        for (pu_int j = 0; j < S; j++)
-            if (y[j] != 0)
-                pu__givens(j, S + 1, j, c->W + (r + j) * wide + r, y);
-        pu__chain_back(e, t, &logs);
-        for (pu_int i = 0; i < r + S; i++)
-            c->glide[i * n + at] = i < r ? c->steps[t * (r + r * S + r * r) + i] : c->W[i * wide + r + S];
-        c->glide[(r + S) * n + at] = y[S];
-        c->log_pivots = logs.sum + log(logs.product);
+    pu_int S = c->chain->S, r = c->chain->r, n = S + 1, wide = c->wide;
+    pu__dims d = {S, r, n};
+    double *y = c->row, *g = c->out, *u = c->in;
+    pu__logs logs = {0, 1};
+    for (pu_int i = 0; i < S; i++) {
+        double *row = c->W + (r + i) * wide + r + S;
+        memcpy(u + i * c->k, row, (size_t)c->k * sizeof *u);
+        for (pu_int at = 0; at < n; at++)
+            row[at] = i == at;
     }
-    pu__chain_restore(c, u, 0);
+    memcpy(y, c->alike, (size_t)S * sizeof *y);
+    for (pu_int at = 0; at < n; at++)
+        y[S + at] = at == S;
+    pu__chain_take(c, d, y);
+    pu__chain_back(e, d, t, g, &logs);
+    for (pu_int at = 0; at < n; at++)
+        for (pu_int i = 0; i <= r + S; i++) {
+            double *to = c->glide + at * (r + n) + i;
+            *to = i < r ? g[i * n + at] : i < r + S ? c->W[i * wide + r + S + at] : y[S + at];
+        }
+    c->log_pivots = logs.sum + log(logs.product);
+    for (pu_int i = 0; i < S; i++)
+        memcpy(c->W + (r + i) * wide + r + S, u + i * c->k, (size_t)c->k * sizeof *u);
     c->glides = t;
 }
 
 /* Step t by that map. place: its observed row, at which pu__chain_alike has looked just now. */
-PU__FN void pu__chain_glide(pu__direct *e, pu_int t, pu_int place, pu__logs *logs)
+PU__INLINE void pu__chain_glide(pu__direct *e, pu__dims d, pu_int t, pu_int place, pu__logs *logs)
 {
     pu__chain_work *c = &e->chain;
-    pu_int S = c->chain->S, r = c->chain->r, wide = c->wide, n = S + 1;
-    double *in = c->square, *out = c->row, left;
-    in[S] = c->root * pu__chain_e(e, place, e->row, c->from, c->count);
+    pu_int S = d.S, r = d.r, k = d.k, n = S + 1, rows = r + n, wide = c->wide;
+    double *in = c->in, *out = c->out, *u = c->W + r * wide + r + S;
     for (pu_int i = 0; i < S; i++)
-        in[i] = c->W[(r + i) * wide + r + S];
-    for (pu_int i = 0; i < r + S; i++)
-        out[i] = pu__dot_short(n, c->glide + i * n, in);
-    left = pu__dot_short(n, c->glide + (r + S) * n, in);
-    memcpy(c->steps + t * (r + r * S + r * r), out, (size_t)r * sizeof *out);
+        memcpy(in + i * k, u + i * wide, (size_t)k * sizeof *in);
+    for (pu_int j = 0; j < k; j++)
+        in[S * k + j] = c->root * pu__chain_e(e, j, place, e->row, c->from, c->count);
+    memset(out, 0, (size_t)(rows * k) * sizeof *out);
+    for (pu_int l = 0; k == 1 && l < n; l++) /* the same sums as below */
+        pu__add_short(rows, in[l], c->glide + l * rows, out);
+    for (pu_int i = 0; k > 1 && i < rows; i++)
+        for (pu_int l = 0; l < n; l++)
+            pu__add_short(k, c->glide[l * rows + i], in + l * k, out + i * k);
+    memcpy(c->g + t * r * k, out, (size_t)(r * k) * sizeof *out);
     for (pu_int i = 0; i < S; i++)
-        c->W[(r + i) * wide + r + S] = out[r + i];
-    c->value += left * left / 2;
+        memcpy(u + i * wide, out + (r + i) * k, (size_t)k * sizeof *out);
+    for (pu_int j = 0; j < k; j++)
+        c->series[j].value += out[(r + S) * k + j] * out[(r + S) * k + j] / 2;
     c->like[t] = c->glides;
     logs->sum += c->log_pivots;
 }
@@ -16453,156 +16786,147 @@ PU__FN void pu__chain_glide(pu__direct *e, pu_int t, pu_int place, pu__logs *log
 PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_report *report)
 {
     pu__chain_work *c = &e->chain;
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, r0 = k->r0, cols = r0 + k->d, wide = cols + 1;
+    const pu__chain *chain = c->chain;
+    pu_int S = chain->S, r0 = chain->r0, cols = r0 + chain->d, k = c->k, wide = cols + k;
     memset(c->start, 0, (size_t)((r0 + S) * wide) * sizeof *c->start);
     for (pu_int i = 0; i < r0; i++)
         c->start[i * (wide + 1)] = 1;
     for (pu_int i = 0; i < S; i++) {
-        const double *U = c->W + (k->r + i) * c->wide + k->r;
+        const double *U = c->W + (chain->r + i) * c->wide + chain->r;
         double *to = c->start + (r0 + i) * wide;
         for (pu_int l = i; l < S; l++)
             for (pu_int j = 0; j < r0; j++)
-                to[j] += U[l] * k->B0[l * r0 + j];
-        for (pu_int j = 0; j < k->d; j++)
-            to[r0 + j] = k->diffuse[j] >= i ? U[k->diffuse[j]] : 0;
-        to[cols] = U[S];
+                to[j] += U[l] * chain->B0[l * r0 + j];
+        for (pu_int j = 0; j < chain->d; j++)
+            to[r0 + j] = chain->diffuse[j] >= i ? U[chain->diffuse[j]] : 0;
+        memcpy(to + cols, U + S, (size_t)k * sizeof *to);
     }
-    pu__triangular(r0 + S, cols, wide, c->start);
+    for (pu_int j = 0; j < cols; j++)
+        c->rows[j] = r0 + S - 1;
+    pu__triangular(c->rows, cols, wide, wide, c->start);
     for (pu_int j = 0; j < cols; j++) {
         double square = 0, pivot = fabs(c->start[j * (wide + 1)]);
         for (pu_int i = 0; i <= j; i++)
             square += c->start[i * wide + j] * c->start[i * wide + j];
         if (!(pivot > 100 * DBL_EPSILON * (double)(cols + 1) * sqrt(square)))
             return pu__fail(report, square >= 0 ? PU_E_NOT_DEFINITE : PU_NONFINITE,
-                            "A (diffuse start: the data do not identify this state)", n, j < r0 ? -1 : k->diffuse[j - r0]);
+                            "A (diffuse start: the data do not identify this state)", n, j < r0 ? -1 : chain->diffuse[j - r0]);
     }
     pu__chain_pivots(e, cols, wide, c->start, logs);
     for (pu_int i = cols; i < r0 + S; i++)
-        c->value += c->start[i * wide + cols] * c->start[i * wide + cols] / 2;
+        for (pu_int j = 0; j < k; j++)
+            c->series[j].value += c->start[i * wide + cols + j] * c->start[i * wide + cols + j] / 2;
     pu__invert_upper(cols, wide, c->start, c->inverse);
     return PU_OK;
 }
 
-/* s += B0 w_0 + delta, x = [w_0 | delta]. */
-PU__FN void pu__chain_start(const pu__chain *k, const double *x, double *s)
+/* s += B0 w_0 + delta, x = [w_0 | delta], k columns. */
+PU__FN void pu__chain_start(const pu__chain *chain, pu_int k, const double *x, double *s)
 {
-    for (pu_int i = 0; i < k->S; i++)
-        s[i] += pu__dot_short(k->r0, k->B0 + i * k->r0, x);
-    for (pu_int j = 0; j < k->d; j++)
-        s[k->diffuse[j]] += x[k->r0 + j];
+    pu_int r0 = chain->r0;
+    for (pu_int i = 0; i < chain->S; i++)
+        for (pu_int j = 0; j < r0; j++)
+            pu__add_short(k, chain->B0[i * r0 + j], x + j * k, s + i * k);
+    for (pu_int j = 0; j < chain->d; j++)
+        pu__add_short(k, 1, x + (r0 + j) * k, s + chain->diffuse[j] * k);
 }
 
-/* Mean of s_0, N, and the terms of its shocks. */
+/* The means of shocks, n x k, are among the largest? */
+PU__INLINE void pu__chain_largest(pu__chain_work *c, pu_int n, pu_int k, const double *w)
+{
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j < k; j++)
+            c->series[j].largest = pu__max(c->series[j].largest, fabs(w[i * k + j]));
+}
+
+/* K += sum over k series of I - E w w', n shocks of means w. Their covariances are in `covariance`. */
+PU__INLINE void pu__chain_squares(pu_int n, pu_int k, const double *w, const double *covariance, double *K)
+{
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j < n; j++) {
+            double sum = 0;
+            for (pu_int l = 0; l < k; l++)
+                sum += w[i * k + l] * w[j * k + l];
+            K[i * n + j] += (double)k * ((i == j) - covariance[i * n + j]) - sum;
+        }
+}
+
+/* Means of s_0, N, and the terms of its shocks. */
 PU__FN void pu__chain_first(pu__direct *e)
 {
     pu__chain_work *c = &e->chain;
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, r0 = k->r0, cols = r0 + k->d, wide = cols + 1;
-    double *mean = e->column, *K0 = c->sums + k->kinds * k->r * (S + k->r), *x = c->first;
+    const pu__chain *chain = c->chain;
+    pu_int S = chain->S, r0 = chain->r0, cols = r0 + chain->d, k = c->k;
+    double *K0 = c->sums + chain->kinds * chain->r * (S + chain->r), *x = c->first;
     const double *V = c->inverse;
-    for (pu_int i = 0; i < cols; i++) {
-        x[i] = 0;
-        for (pu_int j = i; j < cols; j++)
-            x[i] += V[i * cols + j] * c->start[j * wide + cols];
-        if (i < r0)
-            c->largest = pu__max(c->largest, fabs(x[i]));
-    }
+    pu__upper_product(cols, k, V, cols + k, c->start + cols, x);
+    pu__chain_largest(c, r0, k, x);
     /* N = [([B0 X] V^-1)'; 0] */
     c->q = cols;
     memset(c->N, 0, (size_t)((cols + S) * S) * sizeof *c->N);
-    memset(mean, 0, (size_t)S * sizeof *mean);
-    pu__chain_start(k, x, mean);
+    memset(c->mean, 0, (size_t)(S * k) * sizeof *c->mean);
+    pu__chain_start(chain, k, x, c->mean);
     for (pu_int i = 0; i < S; i++)
         for (pu_int j = 0; j < r0; j++) {
-            double b = k->B0[i * r0 + j];
+            double b = chain->B0[i * r0 + j];
             for (pu_int l = j; b != 0 && l < cols; l++)
                 c->N[l * S + i] += b * V[j * cols + l];
         }
-    for (pu_int j = 0; j < k->d; j++) {
-        pu_int i = k->diffuse[j];
+    for (pu_int j = 0; j < chain->d; j++) {
+        pu_int i = chain->diffuse[j];
         for (pu_int l = r0 + j; l < cols; l++)
             c->N[l * S + i] += V[(r0 + j) * cols + l];
     }
-    for (pu_int i = 0; i < r0; i++)
-        for (pu_int j = 0; j < r0; j++) {
-            double covariance = pu__dot_short(cols, V + i * cols, V + j * cols);
-            K0[i * r0 + j] += (i == j) - x[i] * x[j] - covariance;
-            if (i == j)
-                c->trace += covariance;
-        }
+    for (pu_int i = 0; i < r0; i++) {
+        for (pu_int j = 0; j < r0; j++)
+            c->square[i * r0 + j] = pu__dot_short(cols, V + i * cols, V + j * cols);
+        c->trace += c->square[i * (r0 + 1)];
+    }
+    pu__chain_squares(r0, k, x, c->square, K0);
 }
 
 /* V^-1 G of step t, behind which is V^-1. */
-PU__FN const double *pu__chain_G(const pu__chain_work *c, pu_int t)
+PU__INLINE const double *pu__chain_G(const pu__chain_work *c, pu_int t)
 {
     pu_int S = c->chain->S, r = c->chain->r;
-    return c->steps + c->like[t] * (r + r * S + r * r) + r;
+    return c->steps + c->like[t] * r * (S + r);
 }
 
-/* s += F before + B w of step t. */
-PU__FN void pu__chain_step(const pu__chain *k, pu_int t, const double *before, const double *w, double *s)
+/* s = F before + B w of step t, k columns. */
+PU__INLINE void pu__chain_step(const pu__chain_work *c, pu_int t, pu__dims d, const double *before, const double *w, double *s)
 {
-    pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
-    pu__sparse_add(&F, k->S, before, s);
-    pu__sparse_add(&B, k->S, w, s);
+    const pu__chain *chain = c->chain;
+    pu_int S = d.S, k = d.k;
+    pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
+    for (pu_int i = 0; i < S * k; i++)
+        s[i] = 0;
+    pu__stretch_add(c, F.value, S, k, before, s);
+    for (pu_int i = 0; i < S; i++)
+        for (pu_int at = B.start[i]; at < B.start[i + 1]; at++)
+            pu__add_short(k, B.value[at], w + B.col[at] * k, s + i * k);
 }
 
-/* The mean of s_t from that of s_{t-1}; w: that of its shocks. */
-PU__FN void pu__chain_mean(pu__direct *e, pu_int t, double *w)
+/* The means of s_t from those of s_{t-1}, and those of its shocks. */
+PU__INLINE void pu__chain_mean(pu__chain_work *c, pu__dims d, pu_int t)
 {
-    pu__chain_work *c = &e->chain;
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, r = k->r;
-    const double *g = c->steps + t * (r + r * S + r * r), *G = pu__chain_G(c, t);
-    const double *before = e->column + (t - 1) * S;
-    double *mean = e->column + t * S;
-    for (pu_int i = 0; i < r; i++) {
-        w[i] = g[i] - pu__dot_short(S, G + i * S, before);
-        c->largest = pu__max(c->largest, fabs(w[i]));
-    }
-    memset(mean, 0, (size_t)S * sizeof *mean);
-    pu__chain_step(k, t, before, w, mean);
-}
-
-/* N = [(B V^-1)'; L M'] of a step, M = F - B V^-1 G and L the factor for s_{t-1}: N'N is the covariance of s_t. States without
-   shocks have the few entries of F in their column of M'. */
-PU__FN void pu__chain_transition(pu__chain_work *c, pu_int t)
-{
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, r = k->r;
-    double *m = c->row, *N = c->N + r * S; /* a row of M; L M' */
-    const double *G = pu__chain_G(c, t), *Vi = G + r * S;
-    pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
-    c->q = r;
-    memset(c->N, 0, (size_t)((r + S) * S) * sizeof *c->N);
-    for (pu_int i = 0; i < S; i++) {
-        int shocked = B.start[i + 1] > B.start[i];
-        memset(m, 0, (size_t)S * sizeof *m);
-        for (pu_int at = F.start[i]; at < F.start[i + 1]; at++) {
-            pu_int col = F.col[at];
-            m[col] += F.value[at];
-            for (pu_int l = col; !shocked && l < S; l++)
-                N[l * S + i] += F.value[at] * c->L[l * S + col];
-        }
-        for (pu_int at = B.start[i]; at < B.start[i + 1]; at++) {
-            pu_int l = B.col[at];
-            double b = B.value[at];
-            for (pu_int j = 0; j < S; j++)
-                m[j] -= b * G[l * S + j];
-            for (pu_int j = l; j < r; j++)
-                c->N[j * S + i] += b * Vi[l * r + j];
-        }
-        for (pu_int l = 0; shocked && l < S; l++)
-            N[l * S + i] = pu__dot_short(l + 1, c->L + l * S, m);
-    }
+    pu_int S = d.S, r = d.r, k = d.k;
+    const double *g = c->g + t * r * k, *G = pu__chain_G(c, t);
+    double *before = c->mean;
+    c->mean = c->before;
+    c->before = before;
+    memcpy(c->w, g, (size_t)(r * k) * sizeof *g);
+    for (pu_int i = 0; i < r; i++)
+        for (pu_int j = 0; j < S; j++)
+            pu__add_short(k, -G[i * S + j], before + j * k, c->w + i * k);
+    pu__chain_largest(c, r, k, c->w);
+    pu__chain_step(c, t, d, before, c->w, c->mean);
 }
 
 /* The covariances of step t's shocks, while Sigma = L'L is that of s_{t-1}: with s' it is -G Sigma, their own G Sigma G' +
    V^-1 V'^-1. */
-PU__FN void pu__chain_covariance(pu__chain_work *c, pu_int t)
+PU__INLINE void pu__chain_covariance(pu__chain_work *c, pu__dims d, pu_int t)
 {
-    pu_int S = c->chain->S, r = c->chain->r;
+    pu_int S = d.S, r = d.r;
     const double *G = pu__chain_G(c, t), *Vi = G + r * S;
     double *K = c->covariance + r * S, *GL = c->square; /* G L' */
     memset(c->covariance, 0, (size_t)(r * S) * sizeof *K);
@@ -16611,7 +16935,10 @@ PU__FN void pu__chain_covariance(pu__chain_work *c, pu_int t)
         double *to = GL + i * S, *delta = c->covariance + i * S;
         for (pu_int j = 0; j < S; j++) {
             const double *row = c->L + j * S;
-            to[j] = pu__dot_short(j + 1, G + i * S, row);
+            double sum = 0;
+            for (pu_int l = 0; l <= j; l++)
+                sum += G[i * S + l] * row[l];
+            to[j] = sum;
             for (pu_int l = 0; c->chain->turns && l <= j; l++)
                 delta[l] += to[j] * row[l];
         }
@@ -16623,20 +16950,44 @@ PU__FN void pu__chain_covariance(pu__chain_work *c, pu_int t)
     }
 }
 
-/* The terms of step t's shocks, whose mean is w: E w s' = w s' - G Sigma, E w w' = w w' + their covariance. */
-PU__FN void pu__chain_shocks(pu__direct *e, pu_int t, const double *w)
+/* N = [(B V^-1)'; L M'] of a step, M = F - B V^-1 G and L the factor for s_{t-1}: N'N is the covariance of s_t. L M' = L F' - (G L')'B',
+   with G L' as pu__chain_covariance has left it. */
+PU__INLINE void pu__chain_transition(pu__chain_work *c, pu__dims d, pu_int t)
 {
-    pu__chain_work *c = &e->chain;
-    pu_int S = c->chain->S, r = c->chain->r;
-    const double *before = e->column + (t - 1) * S, *covariance = c->covariance;
-    double *Delta = c->sums + pu__chain_kind(c->chain, t) * r * (S + r), *K = Delta + r * S;
+    const pu__chain *chain = c->chain;
+    pu_int S = d.S, r = d.r;
+    double *N = c->N + r * S;
+    const double *Vi = pu__chain_G(c, t) + r * S, *GL = c->square;
+    pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
+    c->q = r;
+    memset(c->N, 0, (size_t)((r + S) * S) * sizeof *c->N);
+    for (pu_int l = 0; l < S; l++)
+        pu__stretch_add(c, F.value, l, 1, c->L + l * S, N + l * S);
+    for (pu_int i = 0; i < S; i++) {
+        for (pu_int at = B.start[i]; at < B.start[i + 1]; at++) {
+            pu_int col = B.col[at];
+            for (pu_int l = 0; l < S; l++)
+                N[l * S + i] -= B.value[at] * GL[col * S + l];
+            for (pu_int j = col; j < r; j++)
+                c->N[j * S + i] += B.value[at] * Vi[col * r + j];
+        }
+    }
+}
+
+/* The terms of step t's shocks, whose means are w: E w s' = w s' - G Sigma, E w w' = w w' + their covariance. */
+PU__INLINE void pu__chain_shocks(pu__chain_work *c, pu__dims d, pu_int t)
+{
+    pu_int S = d.S, r = d.r, k = d.k;
+    const double *w = c->w, *before = c->before, *covariance = c->covariance;
+    double *Delta = c->sums + pu__chain_kind(c->chain, t) * r * (S + r);
     for (pu_int i = 0; c->chain->turns && i < r; i++)
-        for (pu_int j = 0; j < S; j++)
-            Delta[i * S + j] += covariance[i * S + j] - w[i] * before[j];
-    covariance += r * S;
-    for (pu_int i = 0; i < r; i++)
-        for (pu_int j = 0; j < r; j++)
-            K[i * r + j] += (i == j) - w[i] * w[j] - covariance[i * r + j];
+        for (pu_int j = 0; j < S; j++) {
+            double sum = 0;
+            for (pu_int l = 0; l < k; l++)
+                sum += w[i * k + l] * before[j * k + l];
+            Delta[i * S + j] += (double)k * covariance[i * S + j] - sum;
+        }
+    pu__chain_squares(r, k, w, covariance + r * S, Delta + r * S);
     c->trace += c->trace_each;
 }
 
@@ -16650,7 +17001,7 @@ PU__FN double pu__chain_variance(const pu__chain_work *c, pu_int i)
     return sum;
 }
 
-/* How far F moves a state, in units of its noise, at most: from states of which s is the mean and L the factor. Or, with the sums
+/* How far F moves a state, in units of its noise, at most: from states of which s, k apart, is the mean and L the factor. Or, with the sums
    of gradients in F, and behind them in B, how far that takes those in place of the states, as a share of the latter. Parts that
    are not diffuse are those with parameters in F. kind: of the step. */
 PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double *s, const double *Delta)
@@ -16660,7 +17011,7 @@ PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double
     const double *K = Delta ? Delta + k->r * k->S : NULL;
     double most = 0;
     for (pu_int i = 0, d = 0; i < k->S; i++) {
-        double noise = 0, move = 0, share = K ? (double)(k->kinds > 1 ? 1 : k->T) : 1;
+        double noise = 0, move = 0, share = K ? (double)(k->kinds > 1 ? c->k : c->k * k->T) : 1;
         int diffuse = d < k->d && k->diffuse[d] == i;
         d += diffuse;
         for (pu_int at = B.start[i]; !diffuse && at < B.start[i + 1]; at++) {
@@ -16669,7 +17020,7 @@ PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double
         }
         for (pu_int at = F.start[i]; noise > 0 && at < F.start[i + 1]; at++) {
             pu_int j = F.col[at];
-            double size = s ? sqrt(s[j] * s[j] + pu__chain_variance(c, j)) : 0;
+            double size = s ? sqrt(s[j * c->k] * s[j * c->k] + pu__chain_variance(c, j)) : 0;
             for (pu_int l = B.start[i]; Delta && l < B.start[i + 1]; l++)
                 size += fabs(Delta[B.col[l] * k->S + j]);
             move += fabs(F.value[at] - (i == j)) * size / sqrt(noise);
@@ -16680,13 +17031,13 @@ PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double
 }
 
 /* L, from the factor for s_{t-1} to that for s_t: the triangle that N becomes by rotations, the last column first. A column
-   that is another one of the triangle before, shifted, takes one. */
-PU__FN void pu__chain_spread(pu__chain_work *c)
+   that is another one of the triangle before, shifted, takes one. start: N is that of the first step. */
+PU__INLINE void pu__chain_spread(pu__chain_work *c, pu_int S, int start)
 {
-    pu_int S = c->chain->S, rows = c->q + S;
+    pu_int rows = c->q + S;
     for (pu_int j = S - 1; j >= 0; j--) {
         double *pivot = c->N + (c->q + j) * S;
-        for (pu_int i = 0; i < rows - S + j; i++) {
+        for (pu_int i = start ? 0 : c->q + c->high[j]; i < rows - S + j; i++) {
             double *row = c->N + i * S;
             if (row[j] != 0)
                 pu__givens(0, j + 1, j, pivot, row);
@@ -16697,26 +17048,26 @@ PU__FN void pu__chain_spread(pu__chain_work *c)
 
 /* h'Sigma_t h for a row h of Phi, n entries from state `first` on, and its part Sigma_t h into z unless that is NULL. As the square of
    N h: Sigma_t itself may have entries far larger than it, and would have lost their difference. */
-PU__FN double pu__chain_seen(pu__chain_work *c, const pu_real *h, pu_int first, pu_int n, double *z)
+PU__INLINE double pu__chain_seen(pu__chain_work *c, pu_int S, const pu_real *h, pu_int first, pu_int n, double *z)
 {
-    pu_int S = c->chain->S;
-    double square = 0;
-    for (pu_int i = 0; z && i < n; i++)
+    pu_int rows = c->q + S;
+    double square = 0, *seen = c->square;
+    memset(seen, 0, (size_t)rows * sizeof *seen);
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int l = 0; h[i] != 0 && l < rows; l++)
+            seen[l] += c->N[l * S + first + i] * (double)h[i];
+    for (pu_int l = 0; l < rows; l++)
+        square += seen[l] * seen[l];
+    for (pu_int i = 0; z && i < n; i++) {
         z[i] = 0;
-    for (pu_int l = 0; l < c->q + S; l++) {
-        const double *row = c->N + l * S + first;
-        double sum = 0;
-        for (pu_int i = 0; i < n; i++)
-            sum += row[i] * (double)h[i];
-        square += sum * sum;
-        for (pu_int i = 0; z && i < n; i++)
-            z[i] += row[i] * sum;
+        for (pu_int l = 0; l < rows; l++)
+            z[i] += c->N[l * S + first + i] * seen[l];
     }
     return square;
 }
 
 /* A row of Phi, psi and left = e - phi's of it: what of the likelihood and its gradients they are the differences of. */
-PU__FN void pu__chain_sizes(pu__value *v, double psi, double root, double e, double there)
+PU__INLINE void pu__chain_sizes(pu__value *v, double psi, double root, double e, double there)
 {
     double off = fabs(e - there), terms = fabs(e) + fabs(there);
     v->data = pu__max(v->data, psi * e * e);
@@ -16729,178 +17080,291 @@ PU__FN void pu__chain_sizes(pu__value *v, double psi, double root, double e, dou
     v->rounding += psi * terms * (off + DBL_EPSILON * terms);
 }
 
-/* The terms of an observed row m of Phi: with left = e - phi's and the square phi'Sigma phi,
-     psi: (left^2 + square - 1/psi)/2   eta: -psi left   phi: psi (Sigma phi - left s) */
-PU__FN pu_status pu__chain_row_terms(pu__direct *e, pu_int row, pu_int at, pu_int count, double left, double square,
-                                     double *z, pu_real *lane)
+/* The terms of an observed row of Phi, `count` entries from state `first` on: with left = e - phi's of each series and the square
+   phi'Sigma phi,
+     psi: (left^2 + square - 1/psi)/2   eta: -psi left   phi: psi (Sigma phi - left s)
+   z: Sigma phi, or NULL where phi has no gradient; used up. */
+PU__INLINE pu_status pu__chain_row_terms(pu__direct *e, pu_int k, pu_int row, pu_int first, pu_int count, double square,
+                                         double *z, pu_real *lane)
 {
+    pu__chain_work *c = &e->chain;
     pu__posterior *p = e->post;
     const pu__slots *s = &p->slots;
     const pu_op *Phi = p->model->Phi;
-    double psi = (double)p->model->psi[row];
-    lane[s->psi + row] += (pu_real)((left * left + square - 1 / psi) / 2);
-    e->chain.eta[row] -= (pu_real)(psi * left);
+    double psi = (double)p->model->psi[row], squares = 0;
+    for (pu_int j = 0; j < k; j++) {
+        squares += c->left[j] * c->left[j];
+        c->series[j].eta[row] -= (pu_real)(psi * c->left[j]);
+    }
+    lane[s->psi + row] += (pu_real)((squares + (double)k * (square - 1 / psi)) / 2);
     if (!z)
         return PU_OK;
     for (pu_int i = 0; i < count; i++) {
-        double x = e->column[at + i] + ((at + i) % e->chain.chain->S == e->chain.chain->level ? e->chain.reference : 0);
-        z[i] = psi * (z[i] - left * x);
+        double sum = 0;
+        int level = first + i == c->chain->level;
+        for (pu_int j = 0; j < k; j++)
+            sum += c->left[j] * (c->mean[(first + i) * k + j] + (level ? c->series[j].reference : 0));
+        z[i] = psi * ((double)k * z[i] - sum);
     }
     return pu__note_failure(p, Phi->row_grad(Phi, row, z, lane + s->Phi), "Phi.row_grad");
 }
 
+/* What the row of Phi in e->row, `count` entries from state `first` on, makes of the mean of each series: phi's into c->left, or
+   where that is observed as row number `place` (else -1) e - phi's. square: phi'Sigma phi. */
+PU__INLINE void pu__chain_look(pu__direct *e, pu_int k, pu_int place, pu_int first, pu_int count, double psi, double square)
+{
+    pu__chain_work *c = &e->chain;
+    double root = pu__chain_root(c, psi);
+    c->trace += place < 0 ? 0 : psi * square;
+    for (pu_int j = 0; j < k; j++) {
+        pu__chain_series *one = c->series + j;
+        double there = 0, terms = 0, y;
+        for (pu_int i = 0; i < count; i++) {
+            double term = (double)e->row[i] * c->mean[(first + i) * k + j];
+            there += term;
+            terms += fabs(term);
+        }
+        one->row_terms = pu__max(one->row_terms, terms);
+        one->row_sum = pu__max(one->row_sum, fabs(there) + root / psi);
+        if (place < 0)
+            continue;
+        y = pu__chain_e(e, j, place, e->row, first, count);
+        c->left[j] = y - there;
+        pu__chain_sizes(&one->v, psi, root, y, there);
+    }
+}
+
 /* What the rows of Phi see of step t: their terms of the gradient (lane may be NULL), and fit = phi_m'Sigma phi_m of every row,
    observed or not (may be NULL). *row, *seen: the next row, the next observed one. */
-PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *seen, pu_real *lane, pu_real *fit)
+PU__INLINE pu_status pu__chain_rows(pu__direct *e, pu__dims d, pu_int t, pu_int *row, pu_int *seen, pu_real *lane, pu_real *fit)
 {
     const pu__posterior *p = e->post;
     pu__chain_work *c = &e->chain;
-    pu_int S = c->chain->S;
+    pu_int S = d.S;
     for (; *row < p->M; ++*row) {
-        pu_int at = 0, count = pu__chain_fetch(e, *row, &at);
+        pu_int at = t * S, count = c->plain ? S : pu__phi_row(e, *row, &at);
         int observed = *seen < p->observed && p->list[*seen] == *row;
-        double psi = (double)p->model->psi[*row], root = pu__chain_root(c, psi), square = 0, there = 0, terms = 0, y;
+        double square = 0;
         double *z = lane && p->slots.want_Phi ? c->row : NULL;
+        if (c->plain && *row != t)
+            return PU_OK;
         if (count < 1 || at % S + count > S)
             return PU_E_UNSUPPORTED;
         if (at / S != t)
             return PU_OK;
+        at %= S;
         if (fit) {
             pu_int there_at = 0, entries = pu__map_row(e, p->map, *row, &there_at);
             if (entries < 1 || there_at / S != t || there_at % S + entries > S)
                 return PU_E_UNSUPPORTED;
-            fit[*row] = (pu_real)pu__chain_seen(c, e->row, there_at % S, entries, NULL);
-            (void)pu__phi_row(e, *row, &at);
+            fit[*row] = (pu_real)pu__chain_seen(c, S, e->row, there_at % S, entries, NULL);
+            (void)pu__phi_row(e, *row, &there_at);
         }
         if (observed && lane && c->square_at_rest >= 0 && !z)
             square = c->square_at_rest;
         else if (observed && lane)
-            square = pu__chain_seen(c, e->row, at % S, count, z);
-        for (pu_int i = 0; i < count; i++) {
-            double term = (double)e->row[i] * e->column[at + i];
-            there += term;
-            terms += fabs(term);
-        }
-        c->row_terms = pu__max(c->row_terms, terms);
-        c->row_sum = pu__max(c->row_sum, fabs(there) + root / psi);
-        if (!observed)
-            continue;
-        y = pu__chain_e(e, *seen, e->row, at % S, count);
-        ++*seen;
-        c->trace += psi * square;
-        pu__chain_sizes(&c->v, psi, root, y, there);
-        if (lane && pu__chain_row_terms(e, *row, at, count, y - there, square, z, lane))
+            square = pu__chain_seen(c, S, e->row, at, count, z);
+        pu__chain_look(e, d.k, observed ? *seen : -1, at, count, (double)p->model->psi[*row], square);
+        *seen += observed;
+        if (observed && lane && pu__chain_row_terms(e, d.k, *row, at, count, square, z, lane))
             return PU_E_OPERATOR;
     }
     return PU_OK;
 }
 
-/* Backward: all observations into U, value, log det, then the mean forward; see above. */
-PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
+/* Makes ready for c->k series of the same observed rows. The level of each counts from the mean of its y on: no digits for what it
+   has in common. */
+PU__FN void pu__chain_open(pu__direct *e)
 {
     pu__chain_work *c = &e->chain;
     const pu__chain *k = c->chain;
-    pu__logs logs = {0, 1};
-    pu_int seen = e->post->observed;
-    const pu_op *Phi = e->post->model->Phi;
-    double sum = 0;
+    const pu__posterior *p = e->post;
+    const pu_op *Phi = p->model->Phi;
     memset(c->W, 0, (size_t)((k->r + k->S) * c->wide) * sizeof *c->W);
-    c->value = 0;
+    memset(c->alike, 0, (size_t)k->S * sizeof *c->alike);
+    pu__chain_structure(c);
     c->like[0] = 0;
     c->psi = 0;
     c->count = 0;
+    c->calm = -1;
+    c->mark = -1;
+    c->glides = 0;
     c->square_at_rest = -1;
+    e->kappa = 1;
     c->plain = Phi->data == k->readout && Phi->rows == k->T && Phi->params == k->S;
     if (c->plain)
         pu__copy(e->row, k->readout, k->S);
-    e->kappa = 1;
-    /* the level counts from the mean of y on: no digits for what it has in common */
-    for (pu_int i = 0; i < seen; i++)
-        sum += (double)e->post->now.e[pu__place(e->post, i)];
-    c->reference = k->level >= 0 && seen > 0 ? sum / (double)seen : 0;
-    memset(c->alike, 0, (size_t)k->S * sizeof *c->alike);
-    memset(c->old, 0, (size_t)(k->S * k->S) * sizeof *c->old);
-    c->calm = 0;
-    c->glides = 0;
-    for (pu_int t = k->T - 1; t >= 0; t--) {
+    for (pu_int j = 0; j < c->k; j++) {
+        double sum = 0;
+        for (pu_int i = 0; i < p->observed; i++)
+            sum += (double)p->now.e[j * p->n_rows + pu__place(p, i)];
+        c->series[j].reference = k->level >= 0 && p->observed > 0 ? sum / (double)p->observed : 0;
+        c->series[j].value = 0;
+    }
+}
+
+/* Backward through the steps: all observations into U, value, log pivots. n: the number of the first series, for messages. */
+PU__INLINE pu_status pu__chain_steps_back(pu__direct *e, pu__dims d, pu__logs *logs, pu_int n, pu_report *report)
+{
+    pu__chain_work *c = &e->chain;
+    pu_int seen = e->post->observed;
+    for (pu_int t = c->chain->T - 1; t >= 0; t--) {
         if (!pu__chain_alike(e, t, seen - 1)) {
-            c->calm = 0;
+            c->calm = -1;
             c->glides = 0;
         }
-        /* learning costs S + 1 steps */
-        if (c->calm > 2 && c->glides == 0 && t > 4 * (k->S + 1))
+        /* learning costs about as much as a few steps */
+        if (c->calm > 2 && c->glides == 0 && t > 8)
             pu__chain_learn(e, t);
         if (c->glides > 0 && t > 0) {
-            pu__chain_glide(e, t, --seen, &logs);
+            pu__chain_glide(e, d, t, --seen, logs);
             continue;
         }
-        if (pu__chain_absorb(e, t, &seen, n, report))
+        if (pu__chain_absorb(e, d, t, &seen, n, report))
             return report->status;
         if (t == 0)
             break;
-        pu__chain_back(e, t, &logs);
+        pu__chain_back(e, d, t, c->g + t * d.r * d.k, logs);
         c->like[t] = t;
-        pu__chain_rest(c, c->wide, c->W + k->r * (c->wide + 1));
+        pu__chain_rest(c, d.S, c->wide, c->W + d.r * (c->wide + 1));
     }
     if (seen > 0)
         return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, -1);
-    if (pu__chain_begin(e, &logs, n, report))
-        return report->status;
-    e->logdet = 2 * (logs.sum + log(logs.product));
-    if (!pu__finite_double(e->logdet) || !pu__finite_double(c->value))
-        return pu__fail(report, PU_NONFINITE, "A", n, -1);
     return PU_OK;
 }
 
-/* Forward: mean, and where `spread` covariances with what is made of them. variance (D), fit (M), lane may be NULL. */
-PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance, pu_real *fit, pu_real *lane)
+/* The sizes at hand are those of a single state, shock and series. */
+PU__FN int pu__chain_is_single(const pu__chain_work *c) { return c->chain->S == 1 && c->chain->r == 1 && c->k == 1; }
+
+/* Backward: the steps, then the start; see above. */
+PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
 {
     pu__chain_work *c = &e->chain;
-    const pu__chain *k = c->chain;
-    pu_int S = k->S, row = 0, seen = 0;
+    const pu__dims single = {1, 1, 1}, one = {c->chain->S, c->chain->r, 1}, all = {c->chain->S, c->chain->r, c->k};
+    pu__logs logs = {0, 1};
     pu_status status;
-    int rests;
-    memset(c->sums, 0, (size_t)e->post->model->Gamma->params * sizeof *c->sums);
-    c->trace = 0;
-    c->largest = 0;
-    c->moves = 0;
-    c->row_terms = 0;
-    c->row_sum = 0;
-    memset(&c->v, 0, sizeof c->v);
-    for (pu_int t = 0; t < k->T; t++) {
+    pu__chain_open(e);
+    if (pu__chain_is_single(c))
+        status = pu__chain_steps_back(e, single, &logs, n, report);
+    else if (c->k == 1)
+        status = pu__chain_steps_back(e, one, &logs, n, report);
+    else
+        status = pu__chain_steps_back(e, all, &logs, n, report);
+    if (status || pu__chain_begin(e, &logs, n, report))
+        return report->status;
+    e->logdet = 2 * (logs.sum + log(logs.product));
+    return pu__finite_double(e->logdet) ? PU_OK : pu__fail(report, PU_NONFINITE, "A", n, -1);
+}
+
+/* What the series keep of step t: its mean, from the reference on; how far F has moved them. */
+PU__INLINE void pu__chain_keep(pu__chain_work *c, pu__dims d, pu_int t, int moves)
+{
+    const pu__chain *chain = c->chain;
+    pu_int S = d.S;
+    for (pu_int j = 0; j < d.k; j++) {
+        pu__chain_series *one = c->series + j;
+        if (moves)
+            one->moves = pu__max(one->moves, pu__chain_moves(c, pu__chain_kind(chain, t), c->before + j, NULL));
+        for (pu_int i = 0; one->x && i < S; i++)
+            one->x[t * S + i] = (pu_real)(c->mean[i * d.k + j] + (i == chain->level ? one->reference : 0));
+    }
+}
+
+/* Forward: means, and where `spread` covariances with what is made of them. variance (D), fit (M), lane may be NULL. */
+PU__INLINE pu_status pu__chain_steps_ahead(pu__direct *e, pu__dims d, int spread, pu_real *variance, pu_real *fit, pu_real *lane)
+{
+    pu__chain_work *c = &e->chain;
+    pu_int S = d.S, row = 0, seen = 0;
+    pu_status status;
+    int rests, moves = c->chain->d < S; /* parts that are not diffuse */
+    for (pu_int t = 0; t < c->chain->T; t++) {
         if (t == 0)
             pu__chain_first(e);
         else
-            pu__chain_mean(e, t, c->row);
+            pu__chain_mean(c, d, t);
         /* L at rest stays there while the steps are alike */
         if (t < 2 || c->like[t] != c->like[t - 1])
-            c->calm = 0;
+            c->calm = -1;
         rests = c->calm > 2;
         if (t > 0 && spread && !rests)
-            pu__chain_covariance(c, t);
+            pu__chain_covariance(c, d, t);
         if (t > 0 && spread)
-            pu__chain_shocks(e, t, c->row);
-        if (t > 0 && spread && (!rests || t % 8 == 0)) /* at rest the means alone change: a sample of them */
-            c->moves = pu__max(c->moves, pu__chain_moves(c, pu__chain_kind(k, t), e->column + (t - 1) * S, NULL));
+            pu__chain_shocks(c, d, t);
         if (t > 0 && spread && !rests)
-            pu__chain_transition(c, t);
+            pu__chain_transition(c, d, t);
+        /* at rest the means alone change: a sample of them */
+        pu__chain_keep(c, d, t, moves && t > 0 && spread && (!rests || t % 8 == 0));
         if (!rests)
             c->square_at_rest = -1;
         else if (c->plain && c->square_at_rest < 0)
-            c->square_at_rest = pu__chain_seen(c, e->row, 0, S, NULL);
-        status = pu__chain_rows(e, t, &row, &seen, lane, fit);
+            c->square_at_rest = pu__chain_seen(c, S, e->row, 0, S, NULL);
+        status = pu__chain_rows(e, d, t, &row, &seen, lane, fit);
         if (status)
             return status;
         if (spread && !rests) {
-            pu__chain_spread(c);
-            pu__chain_rest(c, S, c->L);
+            pu__chain_spread(c, S, t == 0);
+            pu__chain_rest(c, S, S, c->L);
         }
         for (pu_int i = 0; variance && i < S; i++)
             variance[t * S + i] = (pu_real)pu__chain_variance(c, i);
     }
-    if (lane && e->post->slots.want_Gamma)
-        pu__ssm_add(e->post->model->Gamma->params, c->sums, lane);
     return PU_OK;
+}
+
+/* Likewise, and the gradient of the operator. */
+PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance, pu_real *fit, pu_real *lane)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__dims single = {1, 1, 1}, one = {c->chain->S, c->chain->r, 1}, all = {c->chain->S, c->chain->r, c->k};
+    pu_int params = e->post->model->Gamma->params;
+    pu_status status;
+    memset(c->sums, 0, (size_t)params * sizeof *c->sums);
+    c->trace = 0;
+    if (pu__chain_is_single(c))
+        status = pu__chain_steps_ahead(e, single, spread, variance, fit, lane);
+    else if (c->k == 1)
+        status = pu__chain_steps_ahead(e, one, spread, variance, fit, lane);
+    else
+        status = pu__chain_steps_ahead(e, all, spread, variance, fit, lane);
+    if (!status && lane && e->post->slots.want_Gamma)
+        pu__ssm_add(params, c->sums, lane);
+    return status;
+}
+
+/* By how much rounding of e = y - eta, before the level's reference is taken off, changes an observation of series j at most, in units of
+   its noise. eta may be NULL. */
+PU__FN double pu__chain_given(const pu__direct *e, pu_int j, const pu_real *eta)
+{
+    const pu__posterior *p = e->post;
+    double given = 0;
+    for (pu_int i = 0; eta && i < p->observed; i++) {
+        pu_int row = p->list[i];
+        double y = fabs((double)p->now.e[j * p->n_rows + pu__place(p, i)]) + fabs((double)eta[row]);
+        given = pu__max(given, (double)PU__EPS * sqrt((double)p->model->psi[row]) * y);
+    }
+    return given;
+}
+
+/* What rounding leaves of series j, relative: in gradients, in means, where these are wanted; in *error: of the mean, in standard
+   deviations. Rotations are stable, so that the latter is off by eps times the largest row, e in units of the noise, and times the
+   shocks enlarged by the ratio of a column to its pivot. given: as pu__chain_given tells. */
+PU__FN double pu__chain_rounding(const pu__direct *e, pu_int j, double given, int gradients, int means, double *error)
+{
+    const pu__chain_work *c = &e->chain;
+    const pu__chain_series *one = c->series + j;
+    pu_int S = c->chain->S, r = c->chain->r;
+    double relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa), through = 0;
+    double dof = (double)e->post->model->Gamma->noise;
+    *error = DBL_EPSILON * (one->v.spread + e->kappa * (1 + one->largest)) + given;
+    relative = pu__max(relative, 4 * PU__AT_REST(S));
+    if (means)
+        relative = pu__max(relative, pu__max(*error, (double)PU__EPS * one->row_terms / one->row_sum));
+    /* F is rounded; in its gradients so are the shocks, by kappa more, and their sums to pu_real */
+    relative = pu__max(relative, DBL_EPSILON * one->moves * (gradients ? e->kappa : 1));
+    for (pu_int kind = 0; gradients && kind < c->chain->kinds; kind++)
+        through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * r * (S + r)));
+    relative = pu__max(relative, (double)PU__EPS * through);
+    return gradients ? pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1))) : relative;
 }
 
 /* A draw of z - mu given the data, D entries, from normals: s_t = F s_{t-1} + B (V^-1 N(0, I) - V^-1 G s_{t-1}). */
@@ -16909,41 +17373,53 @@ PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
     pu__chain_work *c = &e->chain;
     const pu__chain *k = c->chain;
     pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
+    const pu__dims d = {S, r, 1};
     double *s = c->square, *before = s + S, *w = c->row;
+    memset(s, 0, (size_t)S * sizeof *s);
     for (pu_int t = 0; t < k->T; t++) {
         pu_int n = t > 0 ? r : cols;
         const double *G = pu__chain_G(c, t), *V = t > 0 ? G + r * S : c->inverse;
         memcpy(before, s, (size_t)S * sizeof *s);
-        memset(s, 0, (size_t)S * sizeof *s);
         for (pu_int i = 0; i < n; i++) {
             w[i] = t > 0 ? -pu__dot_short(S, G + i * S, before) : 0;
             for (pu_int j = i; j < n; j++)
                 w[i] += V[i * n + j] * (double)normals[j];
         }
-        if (t > 0) {
-            pu__chain_step(k, t, before, w, s);
-        } else
-            pu__chain_start(k, w, s);
+        if (t > 0)
+            pu__chain_step(c, t, d, before, w, s);
+        else
+            pu__chain_start(k, 1, w, s);
         for (pu_int i = 0; i < S; i++)
             z[t * S + i] = (pu_real)s[i];
         normals += n;
     }
 }
 
-/* Memory for that. */
+/* Memory for that, and for as many series side by side as post->group. */
 PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
 {
     pu__chain_work *c = &e->chain;
     const pu__chain *k = pu__chain_of(e->post->model->Gamma);
-    pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
+    pu_int S = k->S, r = k->r, cols = k->r0 + k->d, group = e->post->group, columns = pu__most(group, S + 1);
     c->chain = k;
-    c->wide = r + S + 1;
+    c->wide = r + S + columns;
+    c->stretch = (pu__stretch *)pu__take(arena, k->F.room, 1, sizeof *c->stretch);
+    c->rows = pu__indices(arena, cols);
+    c->low = pu__indices(arena, r + S);
+    c->high = pu__indices(arena, S);
     c->W = pu__doubles(arena, r + S, c->wide);
+    c->other = pu__doubles(arena, r + S, c->wide);
     c->row = pu__doubles(arena, c->wide + cols, 1);
-    c->steps = pu__doubles(arena, k->T, r + r * S + r * r);
-    c->start = pu__doubles(arena, k->r0 + S, cols + 1);
+    c->g = pu__doubles(arena, k->T * r, group);
+    c->steps = pu__doubles(arena, k->T, r * S + r * r);
+    c->start = pu__doubles(arena, k->r0 + S, cols + group);
     c->inverse = pu__doubles(arena, cols, cols);
-    c->first = pu__doubles(arena, cols, 1);
+    c->first = pu__doubles(arena, cols, group);
+    c->mean = pu__doubles(arena, S, group);
+    c->before = pu__doubles(arena, S, group);
+    c->w = pu__doubles(arena, r, group);
+    c->left = pu__doubles(arena, group, 1);
+    c->series = (pu__chain_series *)pu__take(arena, group, 1, sizeof *c->series);
     c->L = pu__doubles(arena, S, S);
     c->N = pu__doubles(arena, S + pu__most(r, cols), S);
     c->square = pu__doubles(arena, S + 2, S + cols);
@@ -16952,9 +17428,10 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
     c->old = pu__doubles(arena, S, S);
     c->alike = pu__doubles(arena, S, 1);
     c->glide = pu__doubles(arena, r + S + 1, S + 1);
+    c->in = pu__doubles(arena, S + 1, columns);
+    c->out = pu__doubles(arena, r + S + 1, columns);
     c->covariance = pu__doubles(arena, r, S + r);
     e->row = pu__reals(arena, S, 1);
-    e->column = pu__doubles(arena, k->T, S);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -17271,7 +17748,7 @@ PU__FN pu_status pu__cholmod_spread(PU__SPREAD_ARGS)
     return PU_OK;
 }
 
-#define PU__CHOLMOD_FUNCTIONS {pu__cholmod_prepare, pu__cholmod_solve, pu__cholmod_sigma, pu__cholmod_spread, 1}
+#define PU__CHOLMOD_FUNCTIONS {pu__cholmod_prepare, pu__cholmod_solve, pu__cholmod_sigma, pu__cholmod_spread}
 #else
 #define PU__CHOLMOD_FUNCTIONS PU__ZERO
 #endif
@@ -18091,17 +18568,17 @@ typedef struct {
     pu_status (*solve)(PU__COLUMNS_ARGS); /* x = A^-1 u */
     pu_status (*sigma)(PU__SIGMA_ARGS);   /* lane += e->times the gradient of 1/2 tr(A Sigma) */
     pu_status (*spread)(PU__SPREAD_ARGS);
-    int shares; /* prepare asks for the observed rows alone, not for y: data of one pattern share a factor */
 } pu__engine_functions;
 
-/* In the order of pu_engine; default, iterative and auto have none. */
+/* In the order of pu_engine; default, iterative and auto have none. prepare asks for the observed rows alone, not for y: data of one
+   pattern share a factor. */
 static const pu__engine_functions pu__engines[PU_ENGINES] = {
     PU__ZERO,
     PU__ZERO,
-    {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread, 1},
-    {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread, 1},
-    {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread, 1},
-    {pu__kalman_prepare, pu__banded_solve, pu__band_terms, pu__band_spread, 0},
+    {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread},
+    {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread},
+    {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread},
+    {pu__kalman_prepare, pu__kalman_solve, pu__band_terms, pu__band_spread},
     PU__CHOLMOD_FUNCTIONS,
     PU__ZERO};
 
@@ -18178,6 +18655,7 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
         return;
     e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof *e->markov);
     e->kalman = pu__doubles(arena, e->post->model->Gamma->form == PU_FORM_STATES ? D / S : D, 3 * S + 2 * S * S);
+    e->gains = pu__doubles(arena, e->post->M, S);
     e->squares = pu__doubles(arena, 9 * S + 4, S);
     if (!e->markov || !e->squares)
         return;
@@ -18538,6 +19016,13 @@ PU__FN double pu__crossed_cost(const pu__job *job, pu_engine engine)
     return rows + blocks * 20 * (4 * cells + 40 * n);
 }
 
+/* And for the means of a series alone, as one of some columns side by side. */
+PU__FN double pu__chain_mean_cost(const pu__chain *c)
+{
+    double S = (double)c->S, r = (double)c->r;
+    return (double)c->T * (10 + 4 * (S + r) + 0.5 * r * S);
+}
+
 /* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long
    loops, and what each vector, row and column costs besides. The constants are a fit to measurements on one machine
    (docs/design.md, "the planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both
@@ -18590,8 +19075,8 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     case PU_KALMAN:
         if (job->Gamma->form == PU_FORM_CHAIN)
             return pu__chain_cost(pu__chain_of(job->Gamma), grad > 0);
-        return 1e300;
-    /* Kalman is never cheaper than banded, which can do whatever it can: auto takes it where rounding is too large */
+        /* never cheaper than banded, which can do whatever it can: auto takes it where rounding is too large */
+        return job->engine == PU_KALMAN ? 7 * pu__cost(job, PU_BANDED, observed) : 1e300;
     default: return 1e300;
     }
 }
@@ -18603,9 +19088,11 @@ PU__FN double pu__mean_cost(const pu__job *job, pu_engine engine, pu_int observe
     double D = (double)job->D;
     double phi = pu__flops(job->Phi) * m / (double)job->M;
     double solve = D * (10 + 0.2 * D);
+    if (job->Gamma->form == PU_FORM_CHAIN)
+        return 300 + 10 * m + pu__chain_mean_cost(pu__chain_of(job->Gamma));
     if (engine == PU_DUAL)
         solve = m * (0.25 * m + 0.1 * D);
-    if (engine == PU_BANDED)
+    if (engine == PU_BANDED || engine == PU_KALMAN)
         solve = D * (5 + 2 * (double)job->width);
     if (engine == PU_CHOLMOD)
         solve = 10 * D + 3 * pu__max(job->factor_entries, 0);
@@ -18617,7 +19104,7 @@ PU__FN double pu__shared_cost(const pu__job *job, pu_engine engine, pu_int obser
 {
     double alone = pu__cost(job, engine, observed), mean = pu__mean_cost(job, engine, observed);
     double shared = alone / (double)times + mean;
-    return times < 2 || !pu__engines[engine].shares || alone < shared ? alone : shared;
+    return times < 2 || engine == PU_ITERATIVE || alone < shared ? alone : shared;
 }
 
 /* The same as the choice sees it. An autoregression of order P has a condition that grows with P, so that 30 steps do little,
@@ -18733,8 +19220,7 @@ PU__FN void pu__assign_one(pu__job *job, pu_int count, pu_int times)
     /* the dual engine stands in where it is better than dense */
     if (job->engine == PU_ENGINE_AUTO && count < job->D && job->D <= PU__STAND_IN)
         job->most[PU_DUAL] = pu__most(job->most[PU_DUAL], count);
-    /* Kalman has no price of its own; the order of magnitude is the band's */
-    job->ns += pu__shared_cost(job, engine == PU_KALMAN && job->Gamma->form != PU_FORM_CHAIN ? PU_BANDED : engine, count, times);
+    job->ns += pu__shared_cost(job, engine, count, times);
 }
 
 /* Reads the data once: checks every observation, and finds who serves whom. Once more where data share patterns, since how
@@ -18761,7 +19247,7 @@ PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
         pu__assign_one(job, pu__count_observed(job->data, n), pu__times(job, pu__pattern_of(job, n)));
     job->sharing = 0;
     for (int e = PU_DENSE; e < PU_ENGINE_AUTO; e++)
-        job->sharing |= pu__engines[e].shares && job->distinct[e] + 0.5 < (double)job->served[e];
+        job->sharing |= job->distinct[e] + 0.5 < (double)job->served[e];
     pu__reserve(job);
     return PU_OK;
 }
@@ -18790,7 +19276,7 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         pu__put_number(&t, " of ", job->N);
         pu__put(&t, " data by ");
         pu__put(&t, pu_engine_text((pu_engine)e));
-        if (patterns < served && pu__engines[e].shares) {
+        if (patterns < served && e != PU_ITERATIVE) {
             pu__put_number(&t, " in ", patterns);
             pu__put(&t, patterns == 1 ? " pattern" : " patterns");
         }
@@ -18871,7 +19357,8 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
 {
     const pu_int *served = job->served;
     pu_int D = job->D;
-    pu_int kmax = pu__most(job->kmax, job->group);
+    /* a chain's engine has columns of its own */
+    pu_int kmax = job->Gamma->form == PU_FORM_CHAIN ? job->kmax : pu__most(job->kmax, job->group);
     pu_int batch = job->batch;
     pu__posterior *p = &w->post;
     pu__direct *e = &w->direct;
@@ -19058,6 +19545,10 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         bad = "options.columns (at least 1, or 0 = chosen)";
     else if (o->error != 0) /* with PU_CHOOSE it has been used, and is 0 now, unless it is out of range */
         bad = "options.error (0 = 0.1, or positive and below 1; needs samples or solve.iterations = PU_CHOOSE)";
+    else if (o->most_samples) /* likewise */
+        bad = "options.most_samples (at least 2, or 0 = 100; needs samples = PU_CHOOSE)";
+    else if (o->most_iterations)
+        bad = "options.most_iterations (1 to 1,000,000, or 0 = 100; needs solve.iterations = PU_CHOOSE)";
     return bad ? pu__refuse(report, PU_E_ARGUMENT, bad) : PU_OK;
 }
 
@@ -19290,7 +19781,7 @@ PU__FN void pu__units(const pu__job *job, pu_int i, pu_int count, double *cost)
     pu_engine engine = pu__engine_for(job, observed, pu__times(job, pu__pattern_of(job, n)));
     double alone = pu__cost(job, engine, observed), mean = alone;
     pu_int units = count;
-    if (count > 1 && pu__engines[engine].shares) {
+    if (count > 1 && engine != PU_ITERATIVE) {
         mean = pu__mean_cost(job, engine, observed);
         double parts = (double)count * mean / alone; /* an operator's flops may be anything: infinite, or no number */
         units = parts < (double)job->lanes ? (pu_int)parts : job->lanes;
@@ -20642,69 +21133,72 @@ PU__FN pu_status pu__direct_terms(const pu__job *job, pu__worker *w, pu_real *la
     return PU_OK;
 }
 
-/* The same for a chain, all of it by its engine. */
-PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
+/* What rounding leaves of series j of those at hand, datum n, by the engine of a chain. */
+PU__FN void pu__chain_told(const pu__job *job, pu__worker *w, pu_int j, pu_int n)
+{
+    const pu__direct *e = &w->direct;
+    const pu__chain_series *one = e->chain.series + j;
+    const pu__posterior *p = &w->post;
+    pu__staged_column *column = job->columns + n * job->cols;
+    pu__mean_error mean = PU__ZERO;
+    double given = pu__chain_given(e, j, pu__eta(job->model, pu__datum(job->data, n)));
+    double relative = pu__chain_rounding(e, j, given, job->any_grad, job->stage.x != NULL, &mean.error);
+    double dof = (double)job->Gamma->noise, observed = (double)p->observed, size;
+    mean.size = one->largest;
+    size = fabs(column->value) + fabs(e->logdet) / 2 + observed + 1;
+    column->nll_rounding = DBL_EPSILON * (one->v.rounding + fabs(p->log_psi) + e->kappa + dof + fabs(e->logdet)) +
+                           dof * mean.error * mean.error / 2 + given * sqrt(2 * fabs(one->value) * observed);
+    column->rounding.relative = pu__max(relative, column->nll_rounding / size);
+    pu__gradient_losses(job, w, &one->v, &mean, DBL_EPSILON, &column->rounding);
+    column->eta_size = one->v.eta;
+}
+
+/* `count` data of a chain with the same observed rows, from place `at` of the order on, side by side: values, means, draws,
+   diagonals, the gradient. The first of them, or another one of these rows, is loaded. */
+PU__FN pu_status pu__chain_run(const pu__job *job, pu__worker *w, pu_int at, pu_int count, pu_real *lane, pu_report *report)
 {
     pu__direct *e = &w->direct;
     pu__chain_work *c = &e->chain;
-    pu__staged_column *column = job->columns + n * job->cols;
-    pu_int D = job->D, S = c->chain->S;
-    int spread = job->any_grad || job->variance || job->fit;
-    pu__mean_error mean = PU__ZERO;
-    double dof = (double)job->Gamma->noise, given = 0, through = 0, size, relative;
+    pu_int D = job->D, M = job->M, cols = job->cols, n = pu__ordered(job, at), loaded = w->loaded;
+    pu_real *variance = job->variance ? job->variance + n * D : NULL, *fit = job->fit ? job->fit + n * M : NULL;
     pu_status status;
-    c->eta = job->etas > 1 ? job->eta_grad + n * job->M : lane + job->slots.eta;
+    w->loaded = -1;
+    c->k = count;
+    memset(c->series, 0, (size_t)count * sizeof *c->series);
+    for (pu_int j = 0; j < count; j++) {
+        pu_int m = w->member[j] = pu__ordered(job, at + j);
+        if (m != loaded) /* whose e is in its place */
+            job->c[m] = pu__posterior_join(&w->post, job->data, m, j);
+        job->observed[m] = w->post.observed;
+        job->served_by[m] = PU_KALMAN;
+        c->series[j].eta = job->etas > 1 ? job->eta_grad + m * M : lane + job->slots.eta;
+        c->series[j].x = job->stage.x ? job->stage.x + m * cols * D : NULL;
+    }
     if (pu__chain_filter(e, n, report))
         return report->status;
-    status = pu__chain_forward(e, spread, job->variance ? job->variance + n * D : NULL,
-                               job->fit ? job->fit + n * job->M : NULL, job->any_grad ? lane : NULL);
+    status = pu__chain_forward(e, job->any_grad || variance || fit, variance, fit, job->any_grad ? lane : NULL);
     if (status == PU_E_UNSUPPORTED)
         return pu__fail(report, status, "Phi.row (Kalman: one time step per row)", n, -1);
-    if (status)
-        return status;
-    job->logdet[n] = e->logdet;
-    job->served_by[n] = PU_KALMAN;
-    for (pu_int j = 0; j < job->cols; j++)
-        (void)pu__direct_record(job, n, n * job->cols + j);
-    column->value = c->value - w->post.log_psi / 2;
-    /* Rounding: rotations are stable, so that in units of standard deviations the mean is off by eps times the largest row, e
-       in units of the noise, and times the shocks enlarged by the ratio of a column to its pivot. e = y - eta is rounded before the
-       level's reference is taken off. */
-    for (pu_int i = 0; job->model->eta && i < w->post.observed; i++) {
-        pu_int row = w->post.list[i];
-        double y = fabs((double)w->post.now.e[pu__place(&w->post, i)]) +
-                   fabs((double)pu__eta(job->model, pu__datum(job->data, n))[row]);
-        given = pu__max(given, (double)PU__EPS * sqrt((double)job->model->psi[row]) * y);
+    for (pu_int j = 0; j < count && !status; j++) {
+        pu_int m = w->member[j];
+        if (!pu__finite_double(c->series[j].value))
+            return pu__fail(report, PU_NONFINITE, "A", m, -1);
+        job->logdet[m] = e->logdet;
+        for (pu_int i = 0; i < cols; i++)
+            (void)pu__direct_record(job, m, m * cols + i);
+        job->columns[m * cols].value = c->series[j].value - w->post.log_psi / 2;
+        pu__chain_told(job, w, j, m);
+        for (pu_int i = 1; job->want_draws && i < cols; i++) {
+            pu_normals(job->o->seed, pu__datum_id(job->data, m), (uint32_t)(i - 1), job->o->step, PU__STREAM_PRIOR, 0,
+                       job->Gamma->noise, w->eps.at);
+            pu__chain_draw(e, w->eps.at, job->stage.x + (m * cols + i) * D);
+        }
+        if (variance && j > 0)
+            pu__copy(job->variance + m * D, variance, D);
+        if (fit && j > 0)
+            pu__copy(job->fit + m * M, fit, M);
     }
-    mean.error = DBL_EPSILON * (c->v.spread + e->kappa * (1 + c->largest)) + given;
-    mean.size = c->largest;
-    size = fabs(column->value) + fabs(e->logdet) / 2 + (double)w->post.observed + 1;
-    column->nll_rounding = DBL_EPSILON * (c->v.rounding + fabs(w->post.log_psi) + e->kappa + dof + fabs(e->logdet)) +
-                           dof * mean.error * mean.error / 2 + given * sqrt(2 * fabs(c->value) * (double)w->post.observed);
-    relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa);
-    relative = pu__max(relative, 4 * PU__AT_REST(S));
-    if (job->stage.x)
-        relative = pu__max(relative, pu__max(mean.error, (double)PU__EPS * c->row_terms / c->row_sum));
-    /* F is rounded; in its gradients so are the shocks, by kappa more, and their sums to pu_real */
-    relative = pu__max(relative, DBL_EPSILON * c->moves * (job->any_grad ? e->kappa : 1));
-    for (pu_int kind = 0; job->any_grad && kind < c->chain->kinds; kind++)
-        through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * c->chain->r * (S + c->chain->r)));
-    relative = pu__max(relative, (double)PU__EPS * through);
-    if (job->any_grad)
-        relative = pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
-    column->rounding.relative = pu__max(relative, column->nll_rounding / size);
-    pu__gradient_losses(job, w, &c->v, &mean, DBL_EPSILON, &column->rounding);
-    column->eta_size = c->v.eta;
-    for (pu_int t = 0; c->chain->level >= 0 && t < c->chain->T; t++)
-        e->column[t * S + c->chain->level] += c->reference;
-    for (pu_int i = 0; job->stage.x && i < D; i++)
-        job->stage.x[n * job->cols * D + i] = (pu_real)e->column[i];
-    for (pu_int j = 1; job->want_draws && j < job->cols; j++) {
-        const pu_options *o = job->o;
-        pu_normals(o->seed, *w->post.now.id, (uint32_t)(j - 1), o->step, PU__STREAM_PRIOR, 0, job->Gamma->noise, w->eps.at);
-        pu__chain_draw(e, w->eps.at, job->stage.x + (n * job->cols + j) * D);
-    }
-    return PU_OK;
+    return status;
 }
 
 /* What data `from` to `to` of the order, whose means are done, have in common: diagonals of Sigma and, where Sigma itself is
@@ -20869,11 +21363,15 @@ PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int at, pu_i
         return pu__iterative_block(job, w, n, first, grad, report);
     if (first)
         return PU_OK;
-    while (job->sharing && pu__engines[w->engine].shares && *to < job->N && job->lane_of[*to] == lane &&
+    while (job->sharing && *to < job->N && job->lane_of[*to] == lane &&
            pu__posterior_same(p, job->data, pu__ordered(job, *to)))
         ++*to;
+    for (pu_int count; job->Gamma->form == PU_FORM_CHAIN && at < *to && !status; at += count) {
+        count = pu__min(job->group, *to - at);
+        status = pu__chain_run(job, w, at, count, grad, report);
+    }
     if (job->Gamma->form == PU_FORM_CHAIN)
-        return pu__chain_datum(job, w, n, grad, report);
+        return status;
     return pu__direct_run(job, w, at, to, grad, report);
 }
 
@@ -22371,6 +22869,10 @@ PU__FN pu_options pu__at_limits(const pu_options *options)
         o.solve.iterations = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
     if (pu__is_open(options) && pu__is_within(o.error, 1))
         o.error = 0;
+    if (options->samples == PU_CHOOSE && o.most_samples >= 0)
+        o.most_samples = 0;
+    if (options->solve.iterations == PU_CHOOSE && o.most_iterations >= 0)
+        o.most_iterations = 0;
     return o;
 }
 
@@ -22379,10 +22881,10 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_gradient_result 
 {
     const char *bad = NULL;
     const char *lacks = NULL;
-    if (o->most_samples < 0 || o->most_samples == 1)
-        bad = "options.most_samples (at least 2, or 0 = 100)";
-    else if (o->most_iterations < 0 || o->most_iterations > PU__LIMIT)
-        bad = "options.most_iterations (1 to 1,000,000, or 0 = 100)";
+    if (o->most_samples < 0 || o->most_samples == 1 || (o->most_samples && o->samples != PU_CHOOSE))
+        bad = "options.most_samples (at least 2, or 0 = 100; needs samples = PU_CHOOSE)";
+    else if (o->most_iterations < 0 || o->most_iterations > PU__LIMIT || (o->most_iterations && o->solve.iterations != PU_CHOOSE))
+        bad = "options.most_iterations (1 to 1,000,000, or 0 = 100; needs solve.iterations = PU_CHOOSE)";
     else if (!out || (!out->Gamma && !out->Phi && !out->psi))
         bad = "results (PU_CHOOSE needs a gradient to tune for)";
     else if (!pu__has_momentum(o->solve.solver))
@@ -23386,6 +23888,8 @@ PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_o
     options->samples = used.samples;
     options->solve.iterations = used.solve.iterations;
     options->error = used.error;
+    options->most_samples = used.most_samples;
+    options->most_iterations = used.most_iterations;
     return status;
 }
 
@@ -23764,6 +24268,420 @@ PU_DEF void pu_model_free(pu_model *model)
         return;
     pu_workspace_free(&model->memory);
     memset(model, 0, sizeof *model);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>complete   data without a gap: sums of products over all of them
+
+   The likelihood of complete data depends on their mean and covariance alone. What is needed of these are products
+   L'E, E the data less a vector, with L = E itself or L = E Q' for a few vectors Q: the covariance, its product with
+   vectors, the gradient of factors. Each of them is one pass over the data.
+   ------------------------------------------------------------------------------------------------ */
+
+#define PU__GROUP      128 /* data at a time */
+#define PU__SUMS_LANES 4   /* shares that the data are cut into, and threads at most */
+
+/* Is every entry observed? */
+PU__FN int pu__is_complete(const pu_data *data)
+{
+    pu_int n = data->kind == PU_DATA_FULL ? data->n : 0;
+    while (n < data->n && pu__count_observed(data, n) == data->m)
+        n++;
+    return n == data->n;
+}
+
+/* The entries of datum n of complete data. */
+PU__FN const pu_real *pu__complete_row(const pu_data *data, pu_int n)
+{
+    pu_int at = pu__datum(data, n);
+    return data->y + (data->kind == PU_DATA_LISTS ? data->start[at] : at * pu__data_stride(data));
+}
+
+/* What a thread has to make its share of the sums in. */
+typedef struct {
+    pu_real *y;           /* PU__GROUP x M: some of E */
+    pu_real *left;        /* PU__GROUP x most: these times Q' */
+    pu_real *part;        /* most x M: sums in pu_real */
+    pu_real *once;        /* 2 M: likewise of E and of its squares */
+    pu_real *panel;       /* for products */
+    double *total;        /* most x M + 2 M: the same three in double */
+} pu__sums_lane;
+
+/* Sums over complete data of M entries. E: the data less the centre. */
+typedef struct {
+    const pu_data *data;
+    pu_int M, most;       /* most: rows that Q may have; M for the covariance */
+    int threads;
+    pu_real *centre;      /* M */
+    pu__sums_lane lane[PU__SUMS_LANES]; /* of the threads */
+    double *total;        /* most x M: Q E'E, or E'E, of which the lower triangle; then */
+    double *sum, *square; /* M: of E, and of its squares */
+} pu__sums_of;
+
+/* Lays it out; M, most and threads are known. */
+PU__FN void pu__sums_layout(pu__sums_of *s, pu__arena *arena)
+{
+    pu_int M = s->M;
+    s->centre = pu__reals(arena, M, 1);
+    s->total = pu__doubles(arena, s->most + 2, M);
+    for (int t = 0; t < s->threads; t++) {
+        pu__sums_lane *lane = s->lane + t;
+        lane->y = pu__reals(arena, PU__GROUP, M);
+        lane->left = pu__reals(arena, PU__GROUP, s->most);
+        lane->part = pu__reals(arena, s->most, M);
+        lane->once = pu__reals(arena, 2, M);
+        lane->panel = pu__panel(arena, M);
+        lane->total = pu__doubles(arena, s->most + 2, M);
+    }
+}
+
+/* Threads, as asked or (0) as many as pay, for sums that take so many multiplications a datum. */
+PU__FN int pu__sums_threads(int asked, const pu_data *data, double each)
+{
+    return (int)pu__min(pu__threads(asked, 0.05 * each * (double)data->n), PU__SUMS_LANES);
+}
+
+/* Four rows of M entries, from[0] .. from[3], less the centre, into `to`; added to sum, their squares to square. At once, because
+   writing takes longest. */
+PU__FN void pu__centre_rows(pu_int M, const pu_real *const *from, const pu_real *PU__RESTRICT centre, pu_real *PU__RESTRICT to,
+                            pu_real *PU__RESTRICT sum, pu_real *PU__RESTRICT square)
+{
+    const pu_real *a = from[0], *b = from[1], *c = from[2], *d = from[3];
+    pu_real *PU__RESTRICT to1 = to + M, *PU__RESTRICT to2 = to1 + M, *PU__RESTRICT to3 = to2 + M;
+    for (pu_int i = 0; i < M; i++) {
+        pu_real mid = centre[i], p = a[i] - mid, q = b[i] - mid, r = c[i] - mid, s = d[i] - mid;
+        to[i] = p;
+        to1[i] = q;
+        to2[i] = r;
+        to3[i] = s;
+        sum[i] += (p + q) + (r + s);
+        square[i] += (p * p + q * q) + (r * r + s * s);
+    }
+}
+
+/* A group of `count` data from number `at` on: E, then the sums, of k rows Q or of the covariance (0). */
+PU__FN void pu__sums_group(const pu__sums_of *s, const pu__sums_lane *w, pu_int k, const pu_real *Q, pu_int at, pu_int count)
+{
+    pu_int M = s->M;
+    const pu_real *PU__RESTRICT centre = s->centre;
+    pu_real *PU__RESTRICT sum = w->once, *PU__RESTRICT square = w->once + M;
+    pu_int n = 0;
+    for (; n + 4 <= count; n += 4) {
+        const pu_real *from[4];
+        for (int r = 0; r < 4; r++)
+            from[r] = pu__complete_row(s->data, at + n + r);
+        pu__centre_rows(M, from, centre, w->y + n * M, sum, square);
+    }
+    for (; n < count; n++) {
+        const pu_real *from = pu__complete_row(s->data, at + n);
+        pu_real *PU__RESTRICT to = w->y + n * M;
+        for (pu_int i = 0; i < M; i++) {
+            pu_real y = from[i] - centre[i];
+            to[i] = y;
+            sum[i] += y;
+            square[i] += y * y;
+        }
+    }
+    if (!k) {
+        pu__multiply(M, M, count, pu__mat(w->y, 1, M), pu__mat(w->y, M, 1), pu__rows(w->part, M), PU__LOWER, w->panel);
+        return;
+    }
+    pu__zeros(w->left, count * k);
+    pu__multiply(count, k, M, pu__mat(w->y, M, 1), pu__mat(Q, 1, M), pu__rows(w->left, k), PU__ADD, w->panel);
+    pu__multiply(k, M, count, pu__mat(w->left, 1, k), pu__mat(w->y, M, 1), pu__rows(w->part, M), PU__ADD, w->panel);
+}
+
+/* Adds what is in pu_real to a lane's totals, k rows (0: the lower triangle), and begins anew. */
+PU__FN void pu__sums_flush(const pu__sums_of *s, const pu__sums_lane *w, pu_int k)
+{
+    pu_int M = s->M, rows = k ? k : M;
+    for (pu_int i = 0; i < rows; i++)
+        for (pu_int j = 0; j < (k ? M : i + 1); j++)
+            w->total[i * M + j] += (double)w->part[i * M + j];
+    for (pu_int i = 0; i < 2 * M; i++)
+        w->total[rows * M + i] += (double)w->once[i];
+    pu__zeros(w->part, rows * M);
+    pu__zeros(w->once, 2 * M);
+}
+
+/* A share of the data. A few groups are added up in pu_real (float: two), and these in double. */
+PU__FN void pu__sums_share(const pu__sums_of *s, const pu__sums_lane *w, pu_int k, const pu_real *Q, pu_int first, pu_int end)
+{
+    pu_int M = s->M, rows = k ? k : M, every = sizeof(pu_real) < sizeof(double) ? 2 : 64, groups = 0;
+    memset(w->total, 0, (size_t)((rows + 2) * M) * sizeof *w->total);
+    pu__zeros(w->part, rows * M);
+    pu__zeros(w->once, 2 * M);
+    for (pu_int at = first; at < end; at += PU__GROUP) {
+        pu__sums_group(s, w, k, Q, at, pu__min(PU__GROUP, end - at));
+        if (++groups % every == 0)
+            pu__sums_flush(s, w, k);
+    }
+    if (groups % every)
+        pu__sums_flush(s, w, k);
+}
+
+/* All sums, of k rows Q (k x M), or with k = 0 the lower triangle of E'E. The data are cut into as many shares whatever the number
+   of threads, and the shares are added in their order: same bits. */
+PU__FN void pu__sums_make(pu__sums_of *s, pu_int k, const pu_real *Q)
+{
+    pu_int N = s->data->n, M = s->M, rows = k ? k : M, shares = N < 8 * PU__GROUP ? 1 : PU__SUMS_LANES;
+    s->sum = s->total + rows * M;
+    s->square = s->sum + M;
+    memset(s->total, 0, (size_t)((rows + 2) * M) * sizeof *s->total);
+    for (pu_int first = 0; first < shares; first += s->threads) {
+        int count = (int)pu__min(s->threads, shares - first);
+#ifdef PU__OPENMP
+#pragma omp parallel for num_threads(count) schedule(static, 1)
+#endif
+        for (int t = 0; t < count; t++)
+            pu__sums_share(s, s->lane + t, k, Q, N * (first + t) / shares, N * (first + t + 1) / shares);
+        for (int t = 0; t < count; t++)
+            for (pu_int i = 0; i < (rows + 2) * M; i++)
+                s->total[i] += s->lane[t].total[i];
+    }
+}
+
+/* A vector near the mean of the data, for a centre: that of some of them, from first to last. */
+PU__FN void pu__sums_centre(const pu__sums_of *s)
+{
+    pu_int N = s->data->n, some = pu__min(N, PU__GROUP);
+    const pu_real *first = pu__complete_row(s->data, 0);
+    pu_real *once = s->lane[0].once;
+    pu__zeros(once, s->M);
+    for (pu_int n = 0; n < some; n++) {
+        const pu_real *y = pu__complete_row(s->data, N / some * n);
+        for (pu_int i = 0; i < s->M; i++)
+            once[i] += (y[i] - first[i]) / (pu_real)some;
+    }
+    for (pu_int i = 0; i < s->M; i++)
+        s->centre[i] = first[i] + once[i];
+}
+
+/* The sums over N less what comes of a centre that is not the mean, which becomes the centre; mean (M) is that in double. Returns
+   whether the centre was so far off that they are to be made again: beyond an entry's own deviation, which takes a bit of it. */
+PU__FN int pu__sums_mean(const pu__sums_of *s, double *mean)
+{
+    double share = 1 / (double)s->data->n;
+    int is_far = 0;
+    for (pu_int i = 0; i < s->M; i++) {
+        double off = s->sum[i] * share;
+        mean[i] = (double)s->centre[i] + off;
+        s->centre[i] = (pu_real)mean[i];
+        s->square[i] = s->square[i] * share - off * off;
+        is_far |= off * off > s->square[i];
+        s->sum[i] = off;
+    }
+    return is_far;
+}
+
+/* The mean (M) of complete data and their covariance into total, both triangles. */
+PU__FN void pu__covariance(pu__sums_of *s, double *mean)
+{
+    pu_int M = s->M;
+    double *S = s->total, share = 1 / (double)s->data->n;
+    int is_far = 1;
+    pu__sums_centre(s);
+    for (int pass = 0; pass < 2 && is_far; pass++) {
+        pu__sums_make(s, 0, NULL);
+        is_far = pu__sums_mean(s, mean);
+    }
+    for (pu_int i = 0; i < M; i++)
+        for (pu_int j = 0; j <= i; j++) {
+            S[i * M + j] = S[i * M + j] * share - s->sum[i] * s->sum[j];
+            S[j * M + i] = S[i * M + j];
+        }
+}
+
+/* ---- leading eigenvectors of a covariance that is not formed ----
+   Block Krylov: an orthonormal basis Q of a few random vectors, their products with the covariance S, products of these and so on;
+   the leading eigenvectors of T = Q S Q' become those of S. As many vectors at a time as are wanted, and some, so that no
+   multiple eigenvalue is missed and a pass over the data does enough. When the basis is full it begins anew with what it has found. */
+
+enum { PU__KRYLOV_DEEP = 8 }; /* blocks in a basis */
+
+typedef struct {
+    pu__sums_of *sums;
+    pu_int M, D, block, most;  /* block: vectors at a time; most: rows of Q */
+    pu_int cols, fresh;        /* rows of Q so far; of them, in the last block */
+    pu__eigen_room eigen;
+    pu_real *Q, *W;            /* most x M: the basis by rows, and times S */
+    pu_real *V, *Z, *U;        /* block x M: eigenvectors found, and times S; block x most: what they are made of */
+    pu_real *dots;             /* block x most */
+    double *T, *copy;          /* most x most */
+    double *value, *vector;    /* block; block x most: of T */
+    double *mean;              /* M: of the data */
+    double all;                /* trace of S */
+} pu__krylov;
+
+/* Its sizes for D eigenvectors. */
+PU__FN void pu__krylov_sizes(pu__krylov *k, pu__sums_of *sums, pu_int D)
+{
+    k->sums = sums;
+    k->M = sums->M;
+    k->D = D;
+    k->block = pu__min((D + 4 + 7) / 8 * 8, sums->M);
+    k->most = pu__min(PU__KRYLOV_DEEP * k->block, sums->M);
+}
+
+/* Lays it out. */
+PU__FN void pu__krylov_layout(pu__krylov *k, pu__arena *arena)
+{
+    pu__eigen_layout(&k->eigen, k->most, arena);
+    k->Q = pu__reals(arena, k->most, k->M);
+    k->W = pu__reals(arena, k->most, k->M);
+    k->V = pu__reals(arena, k->block, k->M);
+    k->Z = pu__reals(arena, k->block, k->M);
+    k->U = pu__reals(arena, k->block, k->most);
+    k->dots = pu__reals(arena, k->block, k->most);
+    k->T = pu__doubles(arena, k->most, k->most);
+    k->copy = pu__doubles(arena, k->most, k->most);
+    k->value = pu__doubles(arena, k->block, 1);
+    k->vector = pu__doubles(arena, k->block, k->most);
+    k->mean = pu__doubles(arena, k->M, 1);
+}
+
+/* The last `fresh` of cols rows of Q made orthonormal, to each other and to those before. Gram and Schmidt twice; a row of which
+   nothing is left goes. */
+PU__FN void pu__krylov_orthonormal(pu__krylov *k)
+{
+    pu_int M = k->M, old = k->cols - k->fresh;
+    pu_real *fresh = k->Q + old * M;
+    for (int turn = 0; turn < 2; turn++) {
+        pu__zeros(k->dots, k->fresh * old);
+        pu__multiply(k->fresh, old, M, pu__mat(fresh, M, 1), pu__mat(k->Q, 1, M), pu__rows(k->dots, old), PU__ADD, NULL);
+        pu__multiply(k->fresh, M, old, pu__mat(k->dots, old, 1), pu__mat(k->Q, M, 1), pu__rows(fresh, M), PU__SUBTRACT, NULL);
+        for (pu_int j = 0; j < k->fresh; j++) {
+            pu_real *row = fresh + j * M;
+            double before = pu__dot(M, NULL, row, row), after;
+            for (pu_int l = 0; l < j; l++)
+                pu__axpy(M, (pu_real)-pu__dot(M, NULL, row, fresh + l * M), fresh + l * M, row);
+            after = pu__dot(M, NULL, row, row);
+            if (after > 1e4 * (double)PU__EPS * (double)PU__EPS * before) {
+                for (pu_int i = 0; i < M; i++)
+                    row[i] = (pu_real)((double)row[i] / sqrt(after));
+                continue;
+            }
+            k->fresh--;
+            k->cols--;
+            pu__copy(row, fresh + k->fresh * M, j < k->fresh ? M : 0);
+            j--;
+        }
+    }
+}
+
+/* W and T for the last block: one pass over the data. off: what the centre of the sums lacks to the mean. */
+PU__FN void pu__krylov_product(pu__krylov *k)
+{
+    pu_int M = k->M, n = k->fresh, old = k->cols - n;
+    const pu_real *Q = k->Q + old * M;
+    double share = 1 / (double)k->sums->data->n;
+    pu__sums_make(k->sums, n, Q);
+    if (!(k->all > 0)) {
+        if (pu__sums_mean(k->sums, k->mean)) {
+            pu__sums_make(k->sums, n, Q);
+            (void)pu__sums_mean(k->sums, k->mean);
+        }
+        for (pu_int i = 0; i < M; i++)
+            k->all += k->sums->square[i];
+    } else
+        for (pu_int i = 0; i < M; i++)
+            k->sums->sum[i] *= share;
+    for (pu_int j = 0; j < n; j++) {
+        double along = 0;
+        for (pu_int i = 0; i < M; i++)
+            along += (double)Q[j * M + i] * k->sums->sum[i];
+        for (pu_int i = 0; i < M; i++)
+            k->W[(old + j) * M + i] = (pu_real)(k->sums->total[j * M + i] * share - along * k->sums->sum[i]);
+    }
+    pu__zeros(k->dots, n * k->cols);
+    pu__multiply(n, k->cols, M, pu__mat(Q, M, 1), pu__mat(k->W, 1, M), pu__rows(k->dots, k->cols), PU__ADD, NULL);
+    for (pu_int j = 0; j < n; j++)
+        for (pu_int i = 0; i < k->cols; i++) {
+            double entry = (double)k->dots[j * k->cols + i];
+            if (i >= old)
+                entry = (entry + (double)k->dots[(i - old) * k->cols + old + j]) / 2;
+            k->T[(old + j) * k->most + i] = k->T[i * k->most + old + j] = entry;
+        }
+}
+
+/* Eigenvectors V = U Q of S as far as they are known, Z = S V. Returns the largest residual |S v - lambda v| of the first D, in units
+   of (lambda s)^1/2, s the mean of the eigenvalues that are left, or of what rounding allows; above 1: not there yet. */
+PU__FN double pu__krylov_ritz(pu__krylov *k)
+{
+    pu_int M = k->M, n = k->cols, count = pu__min(k->block, n);
+    double rest = k->all, worst = 0;
+    for (pu_int i = 0; i < n; i++)
+        memcpy(k->copy + i * n, k->T + i * k->most, (size_t)n * sizeof *k->T);
+    if (!pu__eigen(n, k->copy, count, &k->eigen, k->value, k->vector))
+        return HUGE_VAL;
+    for (pu_int i = 0; i < count * n; i++)
+        k->U[i] = (pu_real)k->vector[i];
+    pu__zeros(k->V, count * M);
+    pu__zeros(k->Z, count * M);
+    pu__multiply(count, M, n, pu__mat(k->U, n, 1), pu__mat(k->Q, M, 1), pu__rows(k->V, M), PU__ADD, NULL);
+    pu__multiply(count, M, n, pu__mat(k->U, n, 1), pu__mat(k->W, M, 1), pu__rows(k->Z, M), PU__ADD, NULL);
+    for (pu_int d = 0; d < k->D; d++)
+        rest -= k->value[d];
+    rest = pu__max(rest / (double)(M - k->D), 0);
+    for (pu_int d = 0; d < k->D; d++) {
+        double square = 0, floor_ = 4 * (double)PU__EPS * k->value[0];
+        double limit = pu__max(floor_ * floor_, 1e-20 * k->value[d] * rest);
+        for (pu_int i = 0; i < M; i++) {
+            double off = (double)k->Z[d * M + i] - k->value[d] * (double)k->V[d * M + i];
+            square += off * off;
+        }
+        worst = pu__max(worst, square / limit);
+    }
+    return worst;
+}
+
+/* D leading eigenvalues of the covariance into k->value, vectors into the rows of k->V, by at most so many passes over the data. Returns
+   0 where that is not enough. */
+PU__FN int pu__krylov_run(pu__krylov *k, pu_int passes)
+{
+    pu_int M = k->M, D = k->D, block = k->block;
+    for (pu_int j = 0; j < block; j++)
+        pu_normals(0, (uint32_t)j, UINT32_MAX - 1, 0, PU__STREAM_TEST, 0, M, k->Q + j * M);
+    k->cols = k->fresh = block;
+    k->all = 0;
+    pu__sums_centre(k->sums);
+    while (passes-- > 0) {
+        pu__krylov_orthonormal(k);
+        if (k->fresh > 0)
+            pu__krylov_product(k);
+        if (!(k->all > 0))
+            return 0;
+        if (k->cols >= 2 * block || k->fresh < block) {
+            double worst = pu__krylov_ritz(k), last = pu__max(k->value[pu__min(block, k->cols) - 1], 0);
+            if (worst <= 1)
+                return 1;
+            /* nothing new is to be had, nothing comes of it, or it will take too long: a pass shrinks the square of what is wrong by
+               exp(2 acosh(1 + 2 gap)), since Chebyshev's polynomials are within reach */
+            double x = last > 0 ? 2 * k->value[D - 1] / last - 1 : HUGE_VAL;
+            if (k->fresh == 0 || !(worst < HUGE_VAL) || k->cols < D || log(worst) > (double)passes * 2 * log(x + sqrt(x * x - 1)))
+                return 0;
+        }
+        k->fresh = pu__min(block, k->most - k->cols);
+        if (k->fresh == block) {
+            pu__copy(k->Q + k->cols * M, k->W + (k->cols - block) * M, block * M);
+            k->cols += block;
+            continue;
+        }
+        /* anew: what was found, then what it lacks to be eigenvectors */
+        if (2 * block > k->most)
+            return 0;
+        memset(k->T, 0, (size_t)(k->most * k->most) * sizeof *k->T);
+        pu__copy(k->Q, k->V, block * M);
+        pu__copy(k->W, k->Z, block * M);
+        for (pu_int j = 0; j < block; j++) {
+            k->T[j * (k->most + 1)] = k->value[j];
+            for (pu_int i = 0; i < M; i++)
+                k->Q[(block + j) * M + i] = (pu_real)((double)k->Z[j * M + i] - k->value[j] * (double)k->V[j * M + i]);
+        }
+        k->fresh = block;
+        k->cols = 2 * block;
+    }
+    return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -24199,85 +25117,59 @@ PU__FN int pu__factors_grad_is_finite(const pu_model *model, const pu_gradient_r
     return 1;
 }
 
-/* ---- complete data: their likelihood depends on their mean and covariance alone ---- */
+/* ---- starts of factors on complete data ---- */
 
 #define PU__MOMENTS_MOST 512 /* the most entries of a datum for which a covariance is formed */
-
-/* Is every entry observed? */
-PU__FN int pu__is_complete(const pu_data *data)
-{
-    pu_int n = 0;
-    while (n < data->n && pu__count_observed(data, n) == data->m)
-        n++;
-    return n == data->n;
-}
-
-/* The entries of datum n of complete data. */
-PU__FN const pu_real *pu__complete_row(const pu_data *data, pu_int n)
-{
-    pu_int at = pu__datum(data, n);
-    return data->y + (data->kind == PU_DATA_LISTS ? data->start[at] : at * pu__data_stride(data));
-}
-
-/* mean (M) and S (M x M), both zero before: of complete data. Sums of `some` data at a time in pu_real (y: some x M,
-   part: M x M), these in double. */
-PU__FN void pu__covariance(const pu_data *data, pu_int some, pu_real *y, pu_real *part, double *mean, double *S)
-{
-    pu_int M = data->m, N = data->n;
-    const pu_real *first = pu__complete_row(data, 0);
-    for (pu_int n = 0; n < N; n++)
-        for (pu_int i = 0; i < M; i++)
-            mean[i] += (double)pu__complete_row(data, n)[i] - (double)first[i];
-    for (pu_int i = 0; i < M; i++)
-        mean[i] = (double)first[i] + mean[i] / (double)N;
-    for (pu_int at = 0; at < N; at += some) {
-        pu_int count = pu__min(some, N - at);
-        for (pu_int n = 0; n < count; n++)
-            for (pu_int i = 0; i < M; i++)
-                y[n * M + i] = (pu_real)((double)pu__complete_row(data, at + n)[i] - mean[i]);
-        pu__zeros(part, M * M);
-        pu__multiply(M, M, count, pu__mat(y, 1, M), pu__mat(y, M, 1), pu__rows(part, M), PU__LOWER, NULL);
-        pu__mirror(M, part, 0);
-        for (pu_int i = 0; i < M * M; i++)
-            S[i] += (double)part[i] / (double)N;
-    }
-}
 
 /* Memory of pu__start_closed. */
 typedef struct {
     pu_int M, D;
-    pu_real *y, *part;       /* 128 x M, M x M */
-    double *mean, *S;        /* of the data */
-    double *noise, *V, *Z, *T; /* M: variances; M x D: an orthonormal basis, S V, both scaled by the noise; D x D */
+    int direct;                    /* without a covariance */
+    pu__sums_of sums;
+    pu__krylov krylov;
+    pu__eigen_room eigen;
+    double *mean, *S;              /* of the data; S is sums.total */
+    double *noise, *V, *Z, *T;     /* M: variances; M x D: an orthonormal basis, S V, both scaled by the noise; D x D */
+    double *value, *vector;        /* D eigenvalues of S, their vectors as rows */
 } pu__closed;
 
 /* Lays it out. */
 PU__FN void pu__closed_layout(void *self, pu__arena *arena)
 {
     pu__closed *c = (pu__closed *)self;
-    c->y = pu__reals(arena, 128, c->M);
-    c->part = pu__reals(arena, c->M, c->M);
-    c->mean = pu__doubles(arena, c->M, 1);
-    c->S = pu__doubles(arena, c->M, c->M);
+    pu__sums_layout(&c->sums, arena);
     c->noise = pu__doubles(arena, c->M, 1);
+    if (c->direct) {
+        pu__krylov_layout(&c->krylov, arena);
+        return;
+    }
+    pu__eigen_layout(&c->eigen, c->M, arena);
+    c->S = c->sums.total;
+    c->mean = pu__doubles(arena, c->M, 1);
     c->V = pu__doubles(arena, c->M, c->D);
     c->Z = pu__doubles(arena, c->M, c->D);
     c->T = pu__doubles(arena, c->D, c->D);
+    c->value = pu__doubles(arena, c->D, 1);
+    c->vector = pu__doubles(arena, c->D, c->M);
 }
 
 /* Z = C V and T = V'Z - I, with C the covariance in units of the noise: C_ij = S_ij / (noise_i noise_j)^1/2. */
 PU__FN void pu__closed_product(pu__closed *c)
 {
     pu_int M = c->M, D = c->D;
+    double *scaled = c->vector;
     memset(c->Z, 0, (size_t)(M * D) * sizeof *c->Z);
     memset(c->T, 0, (size_t)(D * D) * sizeof *c->T);
+    for (pu_int j = 0; j < M; j++)
+        for (pu_int d = 0; d < D; d++)
+            scaled[j * D + d] = c->V[j * D + d] / sqrt(c->noise[j]);
     for (pu_int i = 0; i < M; i++) {
-        double *z = c->Z + i * D;
-        for (pu_int j = 0; j < M; j++) {
-            double scaled = c->S[i * M + j] / sqrt(c->noise[i] * c->noise[j]);
+        double *PU__RESTRICT z = c->Z + i * D, root = sqrt(c->noise[i]);
+        for (pu_int j = 0; j < M; j++)
             for (pu_int d = 0; d < D; d++)
-                z[d] += scaled * c->V[j * D + d];
-        }
+                z[d] += c->S[i * M + j] * scaled[j * D + d];
+        for (pu_int d = 0; d < D; d++)
+            z[d] /= root;
         for (pu_int d = 0; d < D; d++)
             for (pu_int f = 0; f < D; f++)
                 c->T[d * D + f] += c->V[i * D + d] * z[f];
@@ -24306,86 +25198,249 @@ PU__FN void pu__closed_basis(pu__closed *c)
         }
 }
 
-/* The noise that Phi Phi' = noise^1/2 V T V' noise^1/2 leaves of the diagonal of S, one for all where it is tied; at least
-   1e-4 of what is there. Returns by how much it has changed, relatively and at most. */
-PU__FN double pu__closed_noise(pu__closed *c, int tied)
+/* The noise that Phi Phi' = noise^1/2 V T V' noise^1/2 leaves of the diagonal of S, at least 1e-4 of what is there. Returns by
+   how much it has changed, relatively and at most. */
+PU__FN double pu__closed_noise(pu__closed *c)
 {
     pu_int M = c->M, D = c->D;
-    double sum = 0, all = 0, change = 0;
+    double all = 0, change = 0;
     for (pu_int i = 0; i < M; i++)
         all += c->S[i * (M + 1)] / (double)M;
-    for (int pass = !tied; pass < 2; pass++)
-        for (pu_int i = 0; i < M; i++) {
-            double own = pu__positive_or(c->S[i * (M + 1)], all), left = c->S[i * (M + 1)], square = 0;
-            const double *v = c->V + i * D;
-            for (pu_int d = 0; d < D && !(tied && pass); d++)
-                for (pu_int f = 0; f < D; f++)
-                    square += v[d] * c->T[d * D + f] * v[f];
-            left -= c->noise[i] * square;
-            if (tied && !pass) {
-                sum += left / (double)M;
-                continue;
-            }
-            left = tied ? pu__max(sum, 1e-4 * all) : pu__max(left, 1e-4 * own);
-            change = pu__max(change, fabs(left / c->noise[i] - 1));
-            c->noise[i] = left;
-        }
+    for (pu_int i = 0; i < M; i++) {
+        double own = pu__positive_or(c->S[i * (M + 1)], all), left = c->S[i * (M + 1)], square = 0;
+        const double *v = c->V + i * D;
+        for (pu_int d = 0; d < D; d++)
+            for (pu_int f = 0; f < D; f++)
+                square += v[d] * c->T[d * D + f] * v[f];
+        left = pu__max(left - c->noise[i] * square, 1e-4 * own);
+        change = pu__max(change, fabs(left / c->noise[i] - 1));
+        c->noise[i] = left;
+    }
     return change;
 }
 
-/* The start for complete data: the maximum of the likelihood itself, as far as steps that alternate lead there. Given the noise the best
-   Phi spans the D leading eigenvectors of the covariance in units of the noise, for which a step of subspace iteration is
-   taken; given Phi the noise is what is left (probabilistic PCA: both in closed form, Tipping and Bishop 1999). Returns 0
-   where there is no such start: theta is as it was. */
+/* Factor analysis: steps that alternate towards the maximum of the likelihood. Given the noise the best Phi spans the D leading
+   eigenvectors of the covariance in units of the noise, for which a step of subspace iteration is taken; given Phi the noise is
+   what is left. Returns 0 where that leads nowhere. */
+PU__FN int pu__start_alternating(pu__closed *c, uint64_t seed, pu_real *theta)
+{
+    pu_int M = c->M, D = c->D, steps = (pu_int)(3e8 / (double)M / (double)M / (double)D);
+    double unused = 0, all = 0;
+    int done = 0;
+    for (pu_int i = 0; i < M; i++)
+        all += c->S[i * (M + 1)] / (double)M;
+    /* three quarters of the variance to the noise, and a random basis */
+    for (pu_int i = 0; i < M; i++) {
+        c->noise[i] = 0.75 * pu__positive_or(c->S[i * (M + 1)], pu__positive_or(all, 1));
+        pu__start_normals(seed, i, 1, D, sqrt(c->noise[i] / (3 * (double)D)), theta + i * D);
+        for (pu_int d = 0; d < D; d++)
+            c->Z[i * D + d] = (double)theta[i * D + d];
+    }
+    pu__closed_basis(c);
+    for (pu_int step = 0; step < pu__most(20, pu__min(steps, 500)) && !done; step++) {
+        pu__closed_product(c);
+        if (step % 8 == 7)
+            done = pu__closed_noise(c) < 1e-10;
+        pu__closed_basis(c);
+    }
+    pu__closed_product(c);
+    /* Phi = noise^1/2 V L, L L' = T */
+    if (pu__cholesky_double(D, c->T, &unused) >= 0)
+        return 0;
+    for (pu_int i = 0; i < M; i++)
+        for (pu_int d = 0; d < D; d++) {
+            double sum = 0;
+            for (pu_int f = d; f < D; f++)
+                sum += c->V[i * D + f] * c->T[f * D + d];
+            theta[i * D + d] = (pu_real)(sqrt(c->noise[i]) * sum);
+        }
+    return 1;
+}
+
+/* Probabilistic PCA, in closed form (Tipping and Bishop 1999): with lambda_d and v_d the D leading eigenvalues and vectors of the
+   covariance the noise has the mean of the other eigenvalues as its variance, and Phi the columns (lambda_d - noise)^1/2 v_d.
+   Where hardly any noise is left, so that the likelihood has no bound, it is a little of the whole variance. Returns 0 without
+   eigenvectors. */
+PU__FN int pu__start_principal(pu__closed *c, pu_real *theta)
+{
+    pu_int M = c->M, D = c->D;
+    pu__krylov *k = &c->krylov;
+    double all = c->direct ? k->all : 0, rest, noise;
+    const double *value = c->direct ? k->value : c->value;
+    for (pu_int i = 0; !c->direct && i < M; i++)
+        all += c->S[i * (M + 1)];
+    if (!(all > 0) || (!c->direct && !pu__eigen(M, c->S, D, &c->eigen, c->value, c->vector)))
+        return 0;
+    rest = all;
+    for (pu_int d = 0; d < D; d++)
+        rest -= value[d];
+    noise = rest / (double)(M - D);
+    if (!(rest > 64 * (double)PU__EPS * all))
+        noise = 1e-4 * all / (double)M;
+    for (pu_int d = 0; d < D; d++) {
+        double root = sqrt(pu__max(value[d] - noise, 0));
+        for (pu_int i = 0; i < M; i++)
+            theta[i * D + d] = (pu_real)(root * (c->direct ? (double)k->V[d * M + i] : c->vector[d * M + i]));
+    }
+    c->noise[0] = noise;
+    return 1;
+}
+
+/* The passes over the data of pu__krylov that cost as much as a covariance and its eigenvectors, whose operations take three times as
+   long as those of products; 0 where a few passes, as many as there must be, cost more, or the noise is not tied. */
+PU__FN pu_int pu__start_passes(const pu__parted *s, const pu_data *data, pu_int block)
+{
+    double N = (double)data->n, M = (double)s->M;
+    double passes = (N * M * M + 6 * M * M * M) / (4 * N * M * (double)block);
+    if (!s->tied_psi || s->M < 2 * block)
+        return 0;
+    if (s->M > PU__MOMENTS_MOST)
+        return 200;
+    return passes < 6 ? 0 : (pu_int)passes;
+}
+
+/* The start for complete data: the maximum of the likelihood itself, or nearly so. Returns 0 where there is no such start. */
 PU__FN int pu__start_closed(PU__START_ARGS)
 {
     const pu__parted *s = pu__parted_of(model);
     pu__closed c = PU__ZERO;
     pu_workspace ws = PU__ZERO;
-    pu_int M = s->M, D = s->D, steps = (pu_int)(3e8 / (double)M / (double)M / (double)D);
+    pu_int M = s->M, D = s->D, passes;
     pu_report ignored;
     pu__call call;
-    double unused = 0;
     int done = 0;
-    if (model->memory.fixed || D >= M || M > PU__MOMENTS_MOST || data->n <= D + 1 || !pu__is_complete(data))
+    if (model->memory.fixed || D >= M || data->n <= D + 1 || !pu__is_complete(data))
         return 0;
-    c.M = M;
+    c.M = c.sums.M = M;
     c.D = D;
+    c.sums.data = data;
     ws.allocator = model->memory.allocator;
-    (void)pu__begin(&call, &ws, &ignored);
-    if (pu__allocate(&call, pu__closed_layout, &c))
-        return 0;
-    memset(ws.block, 0, pu__arena_bytes(&call.arena));
-    pu__covariance(data, 128, c.y, c.part, c.mean, c.S);
-    /* the noise of the other start, and a random basis */
-    for (pu_int i = 0; i < M; i++) {
-        c.noise[i] = exp(-(double)theta[s->psi + (s->tied_psi ? 0 : i)]);
-        for (pu_int d = 0; d < D; d++)
-            c.Z[i * D + d] = (double)theta[i * D + d];
-    }
-    pu__closed_basis(&c);
-    for (pu_int step = 0; step < pu__most(20, pu__min(steps, 500)) && !done; step++) {
-        pu__closed_product(&c);
-        if (step % 8 == 7)
-            done = pu__closed_noise(&c, s->tied_psi) < 1e-10;
-        pu__closed_basis(&c);
-    }
-    pu__closed_product(&c);
-    /* Phi = noise^1/2 V L, L L' = T */
-    done = pu__cholesky_double(D, c.T, &unused) < 0;
-    for (pu_int i = 0; done && i < M; i++) {
-        for (pu_int d = 0; d < D; d++) {
-            double sum = 0;
-            for (pu_int f = d; f < D; f++)
-                sum += c.V[i * D + f] * c.T[f * D + d];
-            theta[i * D + d] = (pu_real)(sqrt(c.noise[i]) * sum);
+    pu__krylov_sizes(&c.krylov, &c.sums, D);
+    passes = pu__start_passes(s, data, c.krylov.block);
+    for (c.direct = passes > 0; c.direct >= 0 && !done; c.direct--) {
+        if (!c.direct && M > PU__MOMENTS_MOST)
+            break;
+        c.sums.most = c.direct ? c.krylov.block : M;
+        c.sums.threads = pu__sums_threads(0, data, (double)M * (double)c.sums.most);
+        (void)pu__begin(&call, &ws, &ignored);
+        if (pu__allocate(&call, pu__closed_layout, &c))
+            break;
+        if (!c.direct)
+            pu__covariance(&c.sums, c.mean);
+        else if (!pu__krylov_run(&c.krylov, passes))
+            continue;
+        done = s->tied_psi ? pu__start_principal(&c, theta) : pu__start_alternating(&c, seed, theta);
+        for (pu_int i = 0; done && i < M; i++) {
+            theta[s->eta + i] = (pu_real)(c.direct ? c.krylov.mean[i] : c.mean[i]);
+            if (i == 0 || !s->tied_psi)
+                theta[s->psi + i] = (pu_real)-log(c.noise[i]);
         }
-        theta[s->eta + i] = (pu_real)c.mean[i];
-        if (i == 0 || !s->tied_psi)
-            theta[s->psi + i] = (pu_real)-log(c.noise[i]);
     }
     pu_workspace_free(&ws);
     return done;
+}
+
+/* Memory of pu__factors_gradient beside that of its sums. */
+typedef struct {
+    pu_real *Q;                /* D x M: Sigma Phi' Psi */
+    double *A, *Sigma, *second; /* D x D: A, its inverse, the mean of E z z' */
+    double *mean;              /* D: of the means */
+} pu__factors_room;
+
+/* Lays it out. */
+PU__FN void pu__factors_layout(pu__factors_room *r, pu_int M, pu_int D, pu__arena *arena)
+{
+    r->Q = pu__reals(arena, D, M);
+    r->A = pu__doubles(arena, D, D);
+    r->Sigma = pu__doubles(arena, D, D);
+    r->second = pu__doubles(arena, D, D);
+    r->mean = pu__doubles(arena, D, 1);
+}
+
+/* A = I + Phi'Psi Phi, Sigma = A^-1 and Q of factors as of the last set. Returns log det A, NaN where A has no factor. */
+PU__FN double pu__factors_posterior(const pu__parted *s, const pu__factors_room *r)
+{
+    pu_int M = s->M, D = s->D;
+    double logdet = 0, *L = r->second;
+    for (pu_int d = 0; d < D; d++)
+        for (pu_int f = 0; f <= d; f++) {
+            double sum = d == f;
+            for (pu_int i = 0; i < M; i++)
+                sum += (double)s->x[i * D + d] * (double)s->y[i] * (double)s->x[i * D + f];
+            r->A[d * D + f] = r->A[f * D + d] = L[d * D + f] = sum;
+        }
+    if (pu__cholesky_double(D, L, &logdet) >= 0)
+        return (double)NAN;
+    pu__invert_lower(D, L);
+    for (pu_int d = 0; d < D; d++)
+        for (pu_int f = 0; f <= d; f++) {
+            double sum = 0;
+            for (pu_int l = d; l < D; l++)
+                sum += L[l * D + d] * L[l * D + f];
+            r->Sigma[d * D + f] = r->Sigma[f * D + d] = sum;
+        }
+    for (pu_int i = 0; i < M; i++)
+        for (pu_int d = 0; d < D; d++) {
+            double sum = 0;
+            for (pu_int f = 0; f < D; f++)
+                sum += (double)s->x[i * D + f] * r->Sigma[f * D + d];
+            r->Q[d * M + i] = (pu_real)(sum * (double)s->y[i]);
+        }
+    return logdet;
+}
+
+/* NLL of complete data and its gradient in theta, for factors as of the last set, from one pass over the data: with mu = Q e
+     dPhi = Psi (Phi E zz' - mean e mu'),   deta = -Psi (mean e - Phi mean mu),   dlog psi_i = (psi_i E (e - Phi z)_i^2 - 1) / 2
+   *rest: N g'H^-1 g with the information H that the data would hold if z was known, squared standard errors. At a stationary point
+   E zz' is I, so that H is Psi for rows of Phi and for eta, 1/2 for log psi. */
+PU__FN double pu__factors_gradient(const pu_model *model, pu__sums_of *sums, const pu__factors_room *r, pu_real *grad,
+                                   double *rest)
+{
+    const pu__parted *s = pu__parted_of(model);
+    pu_int M = s->M, D = s->D;
+    double share = 1 / (double)sums->data->n, value = (double)M * log(2 * PU__PI), bend = 0, far = 0;
+    value += pu__factors_posterior(s, r);
+    pu__copy(sums->centre, s->x + s->eta, M);
+    pu__sums_make(sums, D, r->Q);
+    for (pu_int d = 0; d < D; d++) {
+        const double *with = sums->total + d * M;
+        r->mean[d] = 0;
+        for (pu_int i = 0; i < M; i++)
+            r->mean[d] += (double)r->Q[d * M + i] * sums->sum[i] * share;
+        for (pu_int f = 0; f < D; f++) {
+            double sum = 0;
+            for (pu_int i = 0; i < M; i++)
+                sum += with[i] * (double)r->Q[f * M + i] * share;
+            value -= r->A[d * D + f] * sum;
+            r->second[d * D + f] = sum + r->Sigma[d * D + f];
+        }
+    }
+    for (pu_int i = 0; i < M; i++) {
+        const pu_real *phi = s->x + i * D;
+        double psi = (double)s->y[i], left = sums->square[i] * share, off = sums->sum[i] * share, g;
+        value += psi * left - log(psi);
+        for (pu_int d = 0; d < D; d++) {
+            double with = sums->total[d * M + i] * share, slope = -with;
+            for (pu_int f = 0; f < D; f++)
+                slope += (double)phi[f] * r->second[f * D + d];
+            grad[i * D + d] = (pu_real)(psi * slope);
+            far += psi * slope * slope;
+            left += (double)phi[d] * (slope - with);
+            off -= (double)phi[d] * r->mean[d];
+        }
+        grad[s->eta + i] = (pu_real)(-psi * off);
+        g = (psi * left - 1) / 2;
+        far += psi * off * off + (s->tied_psi ? 0 : 2 * g * g);
+        bend += g;
+        if (!s->tied_psi)
+            grad[s->psi + i] = (pu_real)g;
+    }
+    if (s->tied_psi) {
+        grad[s->psi] = (pu_real)bend;
+        far += 2 * bend * bend / (double)M;
+    }
+    *rest = far / share;
+    return value / 2;
 }
 
 /* model.start of factors. eta = the mean of each row of Phi's observations, or of all values where a row has none.
@@ -24398,6 +25453,8 @@ PU__FN pu_status pu__start_factors(PU__START_ARGS)
     /* squares about the means, number and sum of all values; their variance */
     double squares = 0, count = 0, total = 0, overall;
     pu_int at, m = 0;
+    if (pu__start_closed(model, data, seed, theta))
+        return PU_OK;
     /* Running means, and squares about them. The first M places of Phi serve for the counts of the rows. */
     pu__zeros(theta, model->params);
     for (pu_int n = 0; n < data->n; n++)
@@ -24426,7 +25483,6 @@ PU__FN pu_status pu__start_factors(PU__START_ARGS)
         double noise = exp(-(double)psi[tied ? 0 : m]);
         pu__start_normals(seed, m, 1, s->D, sqrt(noise / (3 * (double)s->D)), Phi + m * s->D);
     }
-    (void)pu__start_closed(model, data, seed, theta);
     return PU_OK;
 }
 
@@ -24497,6 +25553,7 @@ PU__FN pu_status pu__parted_make(pu__draft *d, pu_model *model)
     if (s->eta > 0) {
         model->uses = PU_USES_PHI | PU_USES_ETA | PU_USES_PSI;
         model->begins_with_Phi = 1;
+        model->is_factors = 1;
         model->grad_is_finite = pu__factors_grad_is_finite;
         model->start = pu__start_factors;
         model->Gamma = pu_op_identity(D);
@@ -25977,10 +27034,11 @@ PU__FN pu_status pu__structure_grad(PU__MODEL_GRAD_ARGS)
 
 /* ---- start, layout, constructor ---- */
 
-/* The mean square of y_t - y_{t-lag} over the pairs that are observed, about; 0 where there is none. */
-PU__FN double pu__lag_square(const pu_data *data, pu_int lag)
+/* The mean square of y_t - y_{t-lag} over the pairs that are observed, about 0 or, where these are expected to grow, about their
+   mean; 0 where there is none. */
+PU__FN double pu__lag_square(const pu_data *data, pu_int lag, int grows)
 {
-    double sum = 0, count = 0;
+    double sum = 0, count = 0, growth = 0;
     for (pu_int n = 0; n < data->n; n++) {
         pu_int at, to = 0, t = 0, u = 0;
         pu_real y = 0, later = 0;
@@ -25993,11 +27051,13 @@ PU__FN double pu__lag_square(const pu_data *data, pu_int lag)
             if (u == t + lag) {
                 double off = (double)later - (double)y;
                 sum += off * off;
+                growth += off;
                 count += 1;
             }
         }
     }
-    return count > 0 ? sum / count : 0;
+    growth = grows && count > 0 ? growth / count : 0;
+    return count > 0 ? pu__max(sum / count - growth * growth, 0) : 0;
 }
 
 /* model.start: half of what a step (or a season) changes is noise; the level has a part of the rest, slope and season, which
@@ -26006,12 +27066,15 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
 {
     const pu__structure *s = pu__structure_of(model);
     pu_int lag = 1;
+    int grows = 0;
     double change, c0[1], pairs[1];
     pu__autocovariances(data, 0, c0, pairs);
     for (pu_int n = 0; n < s->count; n++)
+        grows |= s->parts[n].part.kind == PU_PART_SLOPE;
+    for (pu_int n = 0; n < s->count; n++)
         if (s->parts[n].part.kind == PU_PART_SEASON || s->parts[n].part.kind == PU_PART_SEASON_TRIG)
             lag = s->parts[n].part.size;
-    change = pu__positive_or(pu__lag_square(data, lag), c0[0]);
+    change = pu__positive_or(pu__lag_square(data, lag, grows), c0[0]);
     for (pu_int n = 0; n < s->count; n++) {
         const pu__component *c = s->parts + n;
         double share = 0.2;
@@ -26599,32 +27662,55 @@ PU__FN void pu__eliminate(pu_int p, double *a)
     }
 }
 
+/* Means over the data of X and y in each row, where y is observed, into means: M x (p + 2), the last of them their number. */
+PU__FN void pu__row_means(const pu__around *s, const pu_data *data, double *means)
+{
+    pu_int p = s->p, at, row = 0;
+    pu_real y = 0;
+    memset(means, 0, (size_t)(s->M * (p + 2)) * sizeof *means);
+    for (pu_int n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+            const pu_real *x = pu__regressors_of(s, pu__datum(data, n)) + row * p;
+            double *mean = means + row * (p + 2), share = 1 / ++mean[p + 1];
+            for (pu_int k = 0; k < p; k++)
+                mean[k] += ((double)x[k] - mean[k]) * share;
+            mean[p] += ((double)y - mean[p]) * share;
+        }
+}
+
 /* b by least squares of the observed entries on [X 1], by the normal equations. What the ones explain is left to the inner model, which
-   may have a level of its own: b is not to stand in for it. Where X has a column of ones that comes first. */
-PU__FN void pu__least_squares(const pu__around *s, const pu_data *data, pu_real *b)
+   may have a level of its own: b is not to stand in for it. Where X has a column of ones that comes first. With means (M x (p + 2), else NULL)
+   both sides are less their means in each row: the inner model has a level for each. Returns whether X varied at all. */
+PU__FN int pu__least_squares(const pu__around *s, const pu_data *data, const double *means, pu_real *b)
 {
     pu_int p = s->p, q = p + 1, wide = q + 2, at, row = 0;
     pu_real y = 0;
+    double varied = 0;
     memset(s->normal, 0, (size_t)(q * wide) * sizeof *s->normal);
     for (pu_int n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
             const pu_real *x = pu__regressors_of(s, pu__datum(data, n)) + row * p;
-            for (pu_int i = 0; i < q; i++) {
-                double *to = s->normal + i * wide, one = i < p ? (double)x[i] : 1;
+            const double *mean = means ? means + row * (p + 2) : NULL;
+            for (pu_int i = 0; i < q - (mean != NULL); i++) {
+                double *to = s->normal + i * wide, one = i < p ? (double)x[i] - (mean ? mean[i] : 0) : 1;
                 for (pu_int k = 0; k < p; k++)
-                    to[k] += one * (double)x[k];
-                to[p] += one;
-                to[q] += one * (double)y;
+                    to[k] += one * ((double)x[k] - (mean ? mean[k] : 0));
+                to[p] += mean ? 0 : one;
+                to[q] += one * ((double)y - (mean ? mean[p] : 0));
                 to[q + 1] += one * one;
             }
         }
+    for (pu_int k = 0; k < p; k++)
+        varied += s->normal[k * wide + q + 1];
     pu__eliminate(q, s->normal);
     for (pu_int k = 0; k < p; k++)
         b[k] = (pu_real)s->normal[k * wide + q];
+    return varied > 0;
 }
 
 /* model.start: b by least squares, then the inner start on what that leaves. Without memory for a copy of the data, or
-   with a block of the caller's, on the data as they are. */
+   with a block of the caller's, on the data as they are. Where X differs from datum to datum and the inner model has an eta of its
+   own, which may be large and unlike from row to row, b is what explains differences within rows. */
 PU__FN pu_status pu__regressors_start(PU__START_ARGS)
 {
     const pu__around *s = pu__around_of(model);
@@ -26641,7 +27727,13 @@ PU__FN pu_status pu__regressors_start(PU__START_ARGS)
             return PU_E_SIZE;
         end = pu__most(end, lists ? data->start[number + 1] : (number + 1) * data->m);
     }
-    pu__least_squares(s, data, b);
+    size_t bytes = (size_t)(s->M * (s->p + 2)) * sizeof(double);
+    double *means = s->n && inner->uses & PU_USES_ETA && !model->memory.fixed ? (double *)pu__alloc(memory, bytes) : NULL;
+    if (means)
+        pu__row_means(s, data, means);
+    if (!means || !pu__least_squares(s, data, means, b))
+        (void)pu__least_squares(s, data, NULL, b);
+    pu__release(memory, means, bytes);
     rest = model->memory.fixed ? NULL : (pu_real *)pu__alloc(memory, (size_t)end * sizeof *rest);
     if (!rest)
         return inner->start(inner, data, seed, theta);
@@ -27156,8 +28248,8 @@ typedef struct {
     /* L-BFGS: steps since the objective fell, more than by rounding, and what it was then; what it was where the fit last
        came to rest, see pu__fit_settle. */
     double idle, mark, rested;
-    /* L-BFGS: 1 = g is the gradient at theta. */
-    double known;
+    /* L-BFGS: 1 = g is the gradient at theta; leaps to a boundary that were none, see pu__fit_leap. */
+    double known, leaps;
     /* As in pu_fit_report; the number of the start; of several starts: a reason to stop that ends no more than this one. */
     double boundaries, boundary, start, stop;
 
@@ -27190,10 +28282,10 @@ typedef struct {
     /* Of the last gradient: no digit of it may be right, see pu__model_task. */
     int lost;
     pu__priors priors;
-    /* For passes over n. */
-    int threads;
     /* Number of the pu_model_set call that set the model to the point of the next gradient. */
     uint32_t sets;
+    /* There are data in the place of those of the caller, see `few`. */
+    int condense;
     /* n: the point. It goes to the caller's array at the end. */
     pu_real *theta;
     /* n: the point tried. Adam and SGD: after the step, the point that was left. */
@@ -27217,6 +28309,9 @@ typedef struct {
     /* Entries of theta that are linear, how many, and linear x (linear + 2): see pu__fit_linear. */
     pu_int linear, *linear_at;
     double *curvature;
+    /* L-BFGS of few parameters, each linear or on a log or atanh scale: n x n, second derivatives, see pu__fit_newton; curvature
+       is then n x (n + 2). Else NULL. */
+    double *H;
     /* N: the data in the order of this epoch. */
     pu_int *order;
     /* Warm starts, (K+1) x D per datum: of all data, of one batch. */
@@ -27226,11 +28321,11 @@ typedef struct {
     pu_real *given, *top_theta;
     double *top, *ends;
     /* Complete data in the place of those of the caller, 2 M of the same mean and covariance; n = 0: there are none. */
-    int condense;
     pu_data few;
-    /* 2 M x M: these; scratch, M x M; M: the mean; M x M: the covariance. */
-    pu_real *few_y, *few_part;
-    double *few_mean, *few_square;
+    /* 2 M x M: these; M: the mean. */
+    pu_real *few_y;
+    double *few_mean;
+    pu__sums_of sums;
 } pu__fit;
 enum { PU__FIT_OWN = offsetof(pu__fit, gradients) / sizeof(double) };
 
@@ -27407,7 +28502,7 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 {
     double sum[PU__PARTS], all = 0;
 #ifdef PU__OPENMP
-#pragma omp parallel for num_threads(fit->threads)
+#pragma omp parallel for num_threads(fit->priors.threads)
 #endif
     for (int p = 0; p < PU__PARTS; p++) {
         pu_int at = pu__part_start(fit->n, p);
@@ -27574,7 +28669,7 @@ PU__FN int pu__fit_move(pu__fit *fit, const pu__adam *a, double *t)
 {
     for (int halvings = 0; halvings < 40; halvings++) {
 #ifdef PU__OPENMP
-#pragma omp parallel for num_threads(fit->threads)
+#pragma omp parallel for num_threads(fit->priors.threads)
 #endif
         for (int p = 0; p < PU__PARTS; p++)
             pu__fit_move_part(fit, a, *t, halvings == 0, p);
@@ -27628,12 +28723,20 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit)
 #define PU__IDLE      5     /* steps that together gain no more than rounding: none will */
 #define PU__INFLUENCE 1e-3  /* N times a second derivative on these scales: below, a standard error is above 30 */
 
-/* Is parameter i on a log or atanh scale, where it can run to a boundary? */
+/* Is parameter i on a log, logit or atanh scale, where it can run to a boundary? Then the k of e^(-k |theta|), as which it
+   comes near, else 0. */
 PU__FN int pu__is_scaled(const pu_model *model, pu_int i)
 {
     pu_param param = PU__ZERO;
     pu_model_param(model, i, &param);
-    return param.scale != PU_SCALE_FREE;
+    return param.scale == PU_SCALE_FREE ? 0 : param.scale == PU_SCALE_ATANH ? 2 : 1;
+}
+
+/* A slope, or a second derivative, of a parameter on such a scale that is no influence: it cannot be told from rounding, or a standard
+   error would be above 30. */
+PU__FN double pu__no_influence(const pu__fit *fit)
+{
+    return pu__max(PU__INFLUENCE / (double)fit->N, 4 * (double)PU__EPS * fabs(fit->objective));
 }
 
 /* t along d = fit->m, or less where a parameter on a log or atanh scale would move too far. */
@@ -27683,8 +28786,8 @@ PU__FN double pu__lbfgs_direction(pu__fit *fit)
     return pu__lbfgs_direction(fit);
 }
 
-/* Takes the point tried, t along d. Its pair s, y is held unless the curvature s'y is not safely positive. */
-PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
+/* Holds the pair s, y of the point tried, unless the curvature s'y is not safely positive. */
+PU__FN void pu__lbfgs_pair(pu__fit *fit)
 {
     pu_int n = fit->n, place = ((pu_int)fit->newest + 1) % fit->pairs;
     pu_real *s = fit->S + place * n, *y = fit->Y + place * n;
@@ -27699,8 +28802,13 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
         if ((pu_int)fit->held < fit->pairs)
             fit->held++;
     }
-    pu__copy(fit->theta, fit->next, n);
-    pu__copy(fit->g, fit->v, n);
+}
+
+/* Takes the point tried, t along d. */
+PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
+{
+    pu__copy(fit->theta, fit->next, fit->n);
+    pu__copy(fit->g, fit->v, fit->n);
     fit->rate = t;
     /* Lower by the rule of the search, up to rounding. */
     if (fit->comparable && fit->exact)
@@ -27709,7 +28817,7 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
 
 /* The second derivatives of the mean objective as the model guesses them at theta, to which it is set. One that makes no sense
    spoils them all. */
-PU__FN void pu__fit_curvature(pu__fit *fit)
+PU__FN void pu__fit_guess(pu__fit *fit)
 {
     int good = 1;
     if (!fit->h)
@@ -27730,6 +28838,22 @@ PU__FN double pu__fit_witness(const pu__fit *fit)
     for (pu_int i = 0; fit->h && i < fit->n; i++)
         sum += (double)fit->N * (double)fit->g[i] * (double)fit->g[i] / fit->h[i];
     return sum;
+}
+
+/* Few enough for second derivatives by differences of gradients, and on scales where the steps of these are known? A linear entry
+   takes steps of any length. */
+PU__FN int pu__is_small(const pu__fit *fit)
+{
+    enum { SMALL = 12 };
+    pu_int n = fit->model->params;
+    /* a model that knows its curvature needs none of them */
+    int is_small = n <= SMALL && fit->o->tolerance == 0 && !fit->model->curvature;
+    for (pu_int i = 0; is_small && i < n; i++) {
+        pu_param param = PU__ZERO;
+        pu_model_param(fit->model, i, &param);
+        is_small = param.linear || param.scale != PU_SCALE_FREE;
+    }
+    return is_small;
 }
 
 /* N g'H^-1 g, of which the direction d = -H^-1 g tells -N g'd: squared standard errors to the minimum. It leaves out
@@ -27836,11 +28960,182 @@ PU__FN pu_status pu__fit_polish(pu__fit *fit, double limit, double *best, double
     return pu__fit_too_far(status) ? PU_OK : status;
 }
 
+/* Second derivatives at theta, of which fit->g is the gradient, into H: differences of gradients over eps^1/4, where what is left of
+   third derivatives and what rounding makes of a difference are about as large. */
+PU__FN pu_status pu__fit_curvature(pu__fit *fit)
+{
+    const pu_real *g = fit->g, *theta = fit->theta;
+    pu_status status = PU_OK;
+    for (pu_int i = 0; i < fit->n && !status; i++) {
+        double step = sqrt(sqrt((double)PU__EPS)), width;
+        if (!pu__is_scaled(fit->model, i))
+            step = theta[i] != 0 ? (double)theta[i] : 1;
+        pu__copy(fit->next, theta, fit->n);
+        fit->next[i] += (pu_real)(g[i] > 0 ? -step : step);
+        width = (double)fit->next[i] - (double)theta[i];
+        status = pu__fit_probe(fit);
+        if (!status && fit->doubt > 0)
+            return PU_NONFINITE; /* no witness */
+        for (pu_int j = 0; j < fit->n; j++)
+            fit->H[j * fit->n + i] = ((double)fit->v[j] - (double)g[j]) / width;
+    }
+    return status;
+}
+
+/* fit->m = -H^-1 g; *rest = N g'H^-1 g: squared standard errors to the minimum. An entry whose H_ii is zero stays as it is. Returns 0
+   when H is not positive on the others. */
+PU__FN int pu__newton_direction(pu__fit *fit, double *rest)
+{
+    pu_int n = fit->n, wide = n + 2;
+    double *a = fit->curvature, sum = 0;
+    int is_positive = 1;
+    for (pu_int i = 0; i < n; i++) {
+        for (pu_int j = 0; j < n; j++) {
+            int counts = fit->H[i * (n + 1)] != 0 && fit->H[j * (n + 1)] != 0;
+            a[i * wide + j] = counts ? (fit->H[i * n + j] + fit->H[j * n + i]) / 2 : (double)(i == j);
+        }
+        a[i * wide + n] = fit->H[i * (n + 1)] != 0 ? -(double)fit->g[i] : 0;
+        a[i * wide + n + 1] = a[i * wide + i];
+    }
+    pu__eliminate(n, a);
+    for (pu_int i = 0; i < n; i++) {
+        is_positive &= a[i * wide + i] > 1e-8 * a[i * wide + n + 1];
+        fit->m[i] = (pu_real)a[i * wide + n];
+        sum -= (double)fit->g[i] * a[i * wide + n];
+    }
+    *rest = sum * (double)fit->N;
+    return is_positive;
+}
+
+/* H after the step s from theta to the point tried, over which the gradient has changed by y (Broyden, Fletcher, Goldfarb, Shanno):
+   H += y y' / y's - H s s'H / s'H s, where both are positive. Entries that stay as they are have s = 0, and H_ii = 0. */
+PU__FN void pu__newton_learn(pu__fit *fit)
+{
+    pu_int n = fit->n;
+    double *Hs = fit->curvature, ys = 0, sHs = 0;
+    for (pu_int i = 0; i < n; i++) {
+        double s = (double)fit->next[i] - (double)fit->theta[i];
+        Hs[i] = 0;
+        for (pu_int j = 0; j < n; j++)
+            Hs[i] += (fit->H[i * n + j] + fit->H[j * n + i]) / 2 * ((double)fit->next[j] - (double)fit->theta[j]);
+        ys += s * ((double)fit->v[i] - (double)fit->g[i]);
+        sHs += s * Hs[i];
+    }
+    for (pu_int i = 0; i < n && ys > 0 && sHs > 0; i++)
+        for (pu_int j = 0; j < n; j++) {
+            double y = ((double)fit->v[i] - (double)fit->g[i]) * ((double)fit->v[j] - (double)fit->g[j]);
+            if (fit->H[i * (n + 1)] != 0 && fit->H[j * (n + 1)] != 0)
+                fit->H[i * n + j] += y / ys - Hs[i] * Hs[j] / sHs;
+        }
+}
+
+/* Newton steps from where L-BFGS has come to rest, or nearly, with an H that learns on the way. Parameters on a log or atanh scale
+   that have no influence, nor more of it further on, stay where they are: they are at their boundary. *is_done: so near to the minimum
+   that no step is worth it, and H shows that it is one. Else it is found another way. */
+PU__FN pu_status pu__fit_newton(pu__fit *fit, int *is_done)
+{
+    pu_fit_report *r = fit->report;
+    pu_report last = r->last;
+    double N = (double)fit->N, value = fit->objective, flat = pu__no_influence(fit), rest = 0;
+    double least = pu__max(1e-9, (double)PU__EPS * fabs(value) * N);
+    pu_int n = fit->n, boundaries = 0, boundary = -1;
+    pu_status status = pu__fit_curvature(fit);
+    int is_near = !status;
+    for (pu_int i = n - 1; i >= 0 && is_near; i--) {
+        double *own = fit->H + i * (n + 1);
+        int is_still = fabs((double)fit->g[i]) < 0.3 * fabs(*own) && fabs(*own) > 1e-3 * flat; /* a shallow minimum */
+        if (!pu__is_scaled(fit->model, i) || fabs((double)fit->g[i]) > flat || fabs(*own) > flat || is_still)
+            continue;
+        /* a slope that grows on the way down leads somewhere, unless it is rounding */
+        is_near = *own > -1e-3 * flat;
+        *own = 0;
+        boundaries++;
+        boundary = i;
+    }
+    fit->objective = value;
+    fit->doubt = 0;
+    for (int round = 0; round < 10 && is_near; round++) {
+        is_near = pu__newton_direction(fit, &rest);
+        for (pu_int i = 0; i < n; i++) {
+            is_near &= fabs((double)fit->m[i]) < 1 || !pu__is_scaled(fit->model, i);
+            fit->next[i] = fit->theta[i] + fit->m[i];
+        }
+        *is_done = is_near && rest <= pu__max(least, round > 8 ? PU__REST : 0);
+        if (*is_done || !is_near)
+            break;
+        status = pu__fit_probe(fit);
+        is_near = !status && fit->doubt == 0 && fit->objective <= value + PU__NOISE * fabs(value);
+        if (!is_near)
+            break;
+        value = fit->objective;
+        last = r->last;
+        pu__newton_learn(fit);
+        pu__lbfgs_accept(fit, 1);
+    }
+    r->last = last;
+    fit->objective = value;
+    fit->doubt = 0;
+    fit->gradient = pu__gradient_norm(fit, fit->g);
+    if (*is_done) {
+        fit->boundaries = (double)boundaries;
+        fit->boundary = (double)boundary;
+        r->stop = boundaries > 0 ? PU_FIT_BOUNDARY : PU_FIT_CONVERGED;
+    }
+    return pu__fit_too_far(status) ? PU_OK : status;
+}
+
+/* Parameters on a log or atanh scale whose slope falls as e^-|theta| falls are on their way to a boundary, on which each step of
+   a Newton method gains but a factor of e. They go there at once, as far as leaves 1e-8 of the likelihood to be gained. The last pair
+   of L-BFGS tells. *is_done: it was worth it. */
+PU__FN pu_status pu__fit_leap(pu__fit *fit, int *is_done)
+{
+    pu_int n = fit->n, newest = (pu_int)fit->newest;
+    const pu_real *S = fit->S + newest * n, *Y = fit->Y + newest * n;
+    pu_report last = fit->report->last;
+    double N = (double)fit->N, value = fit->objective, least = pu__max(1e-8, (double)PU__EPS * fabs(value) * N), promised = 0;
+    pu_status status;
+    *is_done = 0;
+    if (!fit->H || !fit->exact || fit->held == 0 || fit->doubt > 0 || fit->leaps > 1)
+        return PU_OK;
+    pu__copy(fit->next, fit->theta, n);
+    for (pu_int i = 0; i < n; i++) {
+        double step = (double)S[i], g = (double)fit->g[i], ratio = (g - (double)Y[i]) / g, fall;
+        int scale = pu__is_scaled(fit->model, i);
+        if (!scale || fabs(step) < 0.5 || step * g >= 0 || N * fabs(g) > 1 || N * fabs(g) < 10 * least || !(ratio > 1))
+            continue;
+        /* towards a minimum it falls faster */
+        fall = log(ratio) / fabs(step);
+        if (fall < 0.7 * scale || fall > 1.2 * scale)
+            continue;
+        fit->next[i] += (pu_real)((step > 0 ? 1 : -1) * log(N * fabs(g) / least) / fall);
+        promised += fabs(g) / fall;
+    }
+    if (!(promised > 0))
+        return PU_OK;
+    status = pu__fit_probe(fit);
+    /* a slope that has turned, more than by rounding: there is a minimum on the way */
+    for (pu_int i = 0; i < n && !status; i++)
+        if (fit->next[i] != fit->theta[i] && N * (double)fit->v[i] * (fit->g[i] > 0 ? -1 : 1) > 0.01 * least)
+            promised = HUGE_VAL;
+    if (!status && !fit->lost && fit->objective < value - 0.75 * promised + PU__NOISE * fabs(value)) {
+        pu__lbfgs_accept(fit, 1);
+        *is_done = 1;
+        return PU_OK;
+    }
+    fit->leaps++;
+    fit->rejected++;
+    fit->report->last = last;
+    fit->objective = value;
+    fit->doubt = 0;
+    fit->gradient = pu__gradient_norm(fit, fit->g);
+    return pu__fit_too_far(status) ? PU_OK : status;
+}
+
 /* The parameters that have no influence at theta, after pu__fit_polish: far off, their gradient is still next to nothing.
    The fit gets their number, and the first of them. */
 PU__FN void pu__fit_find_boundary(pu__fit *fit)
 {
-    double limit = PU__INFLUENCE / (double)fit->N;
+    double limit = pu__no_influence(fit);
     for (pu_int i = fit->n - 1; i >= 0; i--) {
         double far = fabs((double)fit->m[i]), g = fabs((double)fit->g[i]);
         if (far < 1 || g > limit || fabs((double)fit->v[i] - (double)fit->g[i]) > limit * far)
@@ -27858,6 +29153,12 @@ PU__FN void pu__fit_find_boundary(pu__fit *fit)
 PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
 {
     pu_fit_report *r = fit->report;
+    if (fit->H && fit->exact && fit->doubt == 0) {
+        int is_done = 0;
+        pu_status failed = pu__fit_newton(fit, &is_done);
+        if (failed || is_done)
+            return failed;
+    }
     pu_report last = r->last;
     double value = fit->objective, least = pu__max(PU__REST / (double)fit->N, PU__NOISE * fabs(value));
     double best = HUGE_VAL; /* no value - least, which a wider type would not round the same way in each place */
@@ -27871,6 +29172,7 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
         fit->doubt = best_doubt;
         pu__copy(fit->next, fit->S, fit->n);
         pu__copy(fit->v, fit->Y, fit->n);
+        pu__lbfgs_pair(fit);
         pu__lbfgs_accept(fit, 0);
         return PU_OK;
     }
@@ -27907,8 +29209,12 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     if (fit->known == 0 && fit->comparable && fit->exact)
         pu__fit_keep_best(fit, fit->objective, fit->step);
     if (fit->known == 0)
-        pu__fit_curvature(fit);
+        pu__fit_guess(fit);
     fit->known = 1;
+    int is_done = 0;
+    status = pu__fit_leap(fit, &is_done);
+    if (status || is_done)
+        return status;
     double value = fit->objective, doubt = fit->doubt, slope = pu__lbfgs_direction(fit);
     pu_fit_stop reason = -slope <= PU__NOISE * fabs(value) ? PU_FIT_CONVERGED : PU_FIT_STUCK;
     if (fit->idle >= PU__IDLE && fit->o->tolerance == 0)
@@ -27922,12 +29228,15 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
         return PU_OK;
     }
     if (fit->o->tolerance == 0 && (fit->held >= (double)pu__min(fit->n, fit->pairs) || slope == 0)) {
-        int is_near = pu__lbfgs_rest(fit, slope) <= pu__max(PU__REST, rounding);
+        /* where H will be looked at, once is enough */
+        int is_near = pu__lbfgs_rest(fit, slope) <= pu__max(fit->H ? 100 * PU__REST : PU__REST, rounding);
         fit->within = is_near ? fit->within + 1 : 0;
-        if (fit->within >= 2)
+        if (fit->within >= (fit->H ? 1 : 2))
             return pu__fit_settle(fit, PU_FIT_CONVERGED);
     }
-    double t = pu__lbfgs_limit(fit, (fit->held > 0 || fit->h ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit));
+    /* the first step has no scale but that of logarithms, unless the model has one */
+    double first = (fit->H ? 0.5 : 1) / pu__max(1, sqrt(-slope));
+    double t = pu__lbfgs_limit(fit, (fit->held > 0 || fit->h ? 1 : first) * pu__fit_rate(fit));
     fit->rate = t;
     for (int tries = 0; tries < 20; tries++) {
         double middle = 0.5, asked = t, longer = pu__lbfgs_limit(fit, 2 * t);
@@ -27962,6 +29271,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
                     fit->mark = fit->objective;
                     fit->idle = 0;
                 }
+                pu__lbfgs_pair(fit);
                 pu__lbfgs_accept(fit, t);
                 return PU_OK;
             }
@@ -28095,6 +29405,7 @@ PU__FN int pu__fit_is_sound(const pu__fit *fit)
                                {fit->held, 0, pairs},
                                {fit->newest, 0, pairs - 1},
                                {fit->known, 0, 1},
+                               {fit->leaps, 0, 2},
                                {fit->boundaries, 0, (double)fit->n},
                                {fit->boundary, -1, (double)fit->n - 1},
                                {fit->start, 0, starts - 1},
@@ -28179,18 +29490,35 @@ PU__FN const char *pu__checkpoint_path(const char *name, char *path)
     return is_other ? "checkpoint: the file is there, but is no checkpoint; it is not replaced" : NULL;
 }
 
-/* A new file beside path, whose name becomes that of the file. Exclusive ("x"), so that no other writer has it. */
+/* A new file beside path, whose name becomes that of the file. Exclusive ("x"), so that no other writer has it. With POSIX it has the
+   rights of the file that it will replace, from the first moment on: what few may read is not open to more meanwhile. */
 PU__FN FILE *pu__checkpoint_open(char *path)
 {
     size_t end = strlen(path);
     FILE *file = NULL;
+#ifdef PU__POSIX
+    struct stat about;
+    int is_there = !stat(path, &about), number;
+    mode_t mode = is_there ? about.st_mode & 07777 : 0666;
+#endif
     for (int attempt = 0; !file && attempt < 100; attempt++) {
         pu__text text = {path, end, PU__PATH};
         pu__put_number(&text, ".new", attempt);
 #ifdef PU__POSIX
         pu__put_number(&text, "-", (pu_int)getpid());
-#endif
+        number = open(path, O_WRONLY | O_CREAT | O_EXCL, mode & 0777);
+        if (number < 0)
+            continue;
+        file = fdopen(number, "wb");
+        /* open takes away what umask forbids */
+        if (file && (!is_there || !fchmod(number, mode)))
+            break;
+        (void)(file ? fclose(file) : close(number));
+        remove(path);
+        return NULL;
+#else
         file = fopen(path, "wbx");
+#endif
     }
     return file;
 }
@@ -28490,8 +29818,8 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.patience (at least 1, with validate; or 0 = never)";
     if (o->starts < 0 || o->starts > 10000)
         return "fit.starts (0 to 10000)";
-    if (o->checkpoint_every < 0)
-        return "fit.checkpoint_every (at least 1, or 0 = 10)";
+    if (o->checkpoint_every < 0 || (o->checkpoint_every && !o->checkpoint))
+        return "fit.checkpoint_every (needs checkpoint; at least 1, or 0 = 10)";
     if (!pu__is_within(o->seconds, HUGE_VAL))
         return "fit.seconds (0 = no limit, or positive)";
     /* A warm start needs the same right-hand sides again, and as many of them. */
@@ -28651,14 +29979,20 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         if (fit->linear > 64)
             fit->linear = 0;
         fit->linear_at = pu__indices(arena, fit->linear);
-        fit->curvature = pu__doubles(arena, fit->linear, fit->linear + 2);
+        int is_small = pu__is_small(fit);
+        pu_int room = is_small ? n : fit->linear;
+        fit->curvature = pu__doubles(arena, room, room + 2);
+        if (is_small)
+            fit->H = pu__doubles(arena, n, n);
     }
     if (fit->condense) {
         pu_int M = fit->data->m;
+        fit->sums.data = fit->data;
+        fit->sums.M = fit->sums.most = M;
+        fit->sums.threads = pu__sums_threads(o->gradient.threads, fit->data, (double)M * (double)M / 2);
+        pu__sums_layout(&fit->sums, arena);
         fit->few_y = pu__reals(arena, 2 * M, M);
-        fit->few_part = pu__reals(arena, M, M);
         fit->few_mean = pu__doubles(arena, M, 1);
-        fit->few_square = pu__doubles(arena, M, M);
     }
     /* Solutions of all data, and those of a batch side by side. */
     if (o->warm_start) {
@@ -28745,6 +30079,7 @@ PU__FN pu_status pu__fit_tune(pu__fit *fit)
         g->samples = (pu_int)fit->samples;
         g->solve.iterations = (pu_int)fit->iterations;
         g->error = 0;
+        g->most_samples = g->most_iterations = 0;
         return PU_OK;
     }
     /* The batches of a step, but hardly more than all data. */
@@ -28943,7 +30278,7 @@ PU__FN pu_status pu__fit_starts(pu__fit *fit)
 
 /* The fit from its start, or from its checkpoint, to the end. theta (n) is the result: the best point, or
    the last where points cannot be compared. */
-PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
+PU__FN PU__NOINLINE pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
 {
     pu_fit_options *o = fit->o;
     pu_fit_report *r = fit->report;
@@ -28992,9 +30327,9 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
 PU__FN void pu__fit_condense(pu__fit *fit)
 {
     pu_int M = fit->data->m;
-    double *S = fit->few_square, root = sqrt((double)M), ignored = 0, worst = 1, far = 0;
-    pu_real *y = fit->few_y, *diag = fit->few_part;
-    pu__covariance(fit->data, 2 * M, y, fit->few_part, fit->few_mean, S);
+    double *S = fit->sums.total, root = sqrt((double)M), ignored = 0, worst = 1, far = 0;
+    pu_real *y = fit->few_y, *diag = fit->sums.lane[0].once;
+    pu__covariance(&fit->sums, fit->few_mean);
     for (pu_int i = 0; i < M; i++) {
         diag[i] = (pu_real)S[i * (M + 1)];
         if (!(diag[i] > 0))
@@ -29019,6 +30354,71 @@ PU__FN void pu__fit_condense(pu__fit *fit)
     pu__put_number(&text, ", on ", 2 * M);
     pu__put(&text, " data of the same mean and covariance");
     fit->few = pu_data_full(2 * M, M, y);
+}
+
+/* Memory of pu__fit_is_at_rest. */
+typedef struct {
+    pu__sums_of sums;
+    pu__factors_room factors;
+    pu_int D, n;
+    pu_real *g; /* n: the gradient */
+} pu__fit_whole;
+
+/* Lays it out. */
+PU__FN void pu__fit_whole_layout(void *self, pu__arena *arena)
+{
+    pu__fit_whole *w = (pu__fit_whole *)self;
+    pu__sums_layout(&w->sums, arena);
+    pu__factors_layout(&w->factors, w->sums.M, w->D, arena);
+    w->g = pu__reals(arena, w->n, 1);
+}
+
+/* Are factors, as of the last set, at the maximum for complete data already, where pu_model_start leads? Then the fit ends here, whatever
+   optimiser it would take, with the gradient that tells. That is so where the distance to the maximum, if z was known, is a
+   thousandth of the rounding of the objective: what is not known of z may make it a thousand times larger (double: 1e7 times, up to
+   PU__REST). Where the memory for that is not there the answer is no. */
+PU__FN PU__NOINLINE int pu__fit_is_at_rest(pu__fit *fit, pu__call *call)
+{
+    const pu_fit_options *o = fit->o;
+    const pu_data *data = fit->data;
+    pu_fit_report *r = fit->report;
+    pu__fit_whole w = PU__ZERO;
+    pu_int M = fit->model->lgm.Phi->rows;
+    double rest = 0, value = 0, limit = 1e-3 * (double)PU__EPS * (double)data->n;
+    int is_plain = fit->model->is_factors && !fit->model->prior_count && !o->batch && !fit->want_se && !(o->tolerance > 0) &&
+                   o->starts < 2 && !o->validate && !o->checkpoint && pu__engine_asked(&o->gradient, NULL) == PU_ENGINE_AUTO;
+    pu_report ignored;
+    pu_data one = *data;
+    size_t bytes;
+    /* options are checked with a single datum; all entries are, since the sums are finite if they are */
+    one.n = pu__min(one.n, 1);
+    if (!is_plain || pu__check_data_shape(data, M, &ignored) || !pu__is_complete(data) ||
+        pu_model_gradient_bytes(fit->model, &one, &o->gradient, 0, &bytes, &ignored))
+        return 0;
+    w.sums.data = data;
+    w.sums.M = M;
+    w.sums.most = w.D = fit->model->Gamma.rows;
+    w.n = fit->model->params;
+    w.sums.threads = pu__sums_threads(o->gradient.threads, data, 2 * (double)M * (double)w.D);
+    if (!pu__allocate(call, pu__fit_whole_layout, &w)) {
+        value = pu__factors_gradient(fit->model, &w.sums, &w.factors, w.g, &rest);
+        r->gradients++;
+    }
+    if (!r->gradients || !(rest <= limit * (fabs(value) + (double)M))) {
+        r->gradients = 0;
+        pu_workspace_free(&call->own_ws);
+        return 0;
+    }
+    r->objective = r->best = r->last.nll = value;
+    r->gradient = sqrt(pu__dot(w.n, NULL, w.g, w.g));
+    r->last.has_nll = 1;
+    r->last.rounding_error = r->last.statistical_error = r->last.solver_error = -1;
+    r->best_step = 0;
+    r->stop = PU_FIT_CONVERGED;
+    r->validation = (double)NAN;
+    pu__text text = {r->plan, 0, sizeof r->plan};
+    pu__put(&text, "at the maximum for complete data from the start");
+    return 1;
 }
 
 /* Do these data, whose shape was checked, have no entry at all? A fit would follow the rounding errors of zeros. */
@@ -29058,6 +30458,10 @@ PU__FN PU__NOINLINE pu_status pu__fit_run_all(pu_model *model, const pu_data *da
         return status;
     }
     status = pu_model_set(model, theta, last);
+    if (!status && pu__fit_is_at_rest(&fit, &call)) {
+        report->theta = theta;
+        return pu__finish(&call, PU_OK);
+    }
     if (!status)
         status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, last);
     fit.K = last->samples;
@@ -29079,10 +30483,9 @@ PU__FN PU__NOINLINE pu_status pu__fit_run_all(pu_model *model, const pu_data *da
     if (fit.condense)
         pu__fit_condense(&fit);
     /* passes over theta are short: never more threads than they are worth */
-    fit.threads = pu__threads(0, 3.0 * (double)fit.n);
-    if (o.gradient.threads && o.gradient.threads < fit.threads)
-        fit.threads = o.gradient.threads;
-    fit.priors.threads = fit.threads;
+    fit.priors.threads = pu__threads(0, 3.0 * (double)fit.n);
+    if (o.gradient.threads && o.gradient.threads < fit.priors.threads)
+        fit.priors.threads = o.gradient.threads;
     status = pu__fit_run(&fit, theta);
     report->theta = theta;
     pu_workspace_free(memory);

@@ -430,7 +430,8 @@ static pu_fit_options fit_setup(app *a)
     o.gradient.seed |= (uint64_t)fingerprint(a) << 32, o.gradient.lanes = (int)a->lanes;
     if (!a->no_validation) o.validate = validate, o.validate_every = a->validate ? (pu_int)a->validate : (1 + a->paper) * a->each;
     o.user = a;
-    o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL, o.checkpoint_every = (pu_int)a->keep;
+    o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL;
+    if (o.checkpoint) o.checkpoint_every = (pu_int)a->keep;
     o.schedule = a->decay || a->schedule ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;
     a->posterior = ratings_posterior(&o.gradient);
     return o;

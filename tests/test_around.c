@@ -442,6 +442,40 @@ TEST regressors_shift_the_data(void)
     PASS();
 }
 
+/* Factors have a level for each row. With an X for each datum that goes up with the level, b is what explains differences within
+   rows: the start has it, and the fit from there ends where the data came from. The levels are 1000 times the noise; least squares over
+   all entries would have b near 1000, and levels that make up for it. */
+TEST levels_of_rows_are_not_regressed(void)
+{
+    enum { ROWS = 6, MANY = 150, PARAMS = 2 * ROWS + ROWS + 1 };
+    pu_real *X = tc_normal(61, MANY * ROWS), *y = tc_normal(62, MANY * ROWS), *z = tc_normal(63, MANY), theta[PARAMS];
+    pu_model inner, model;
+    pu_fit_options o;
+    pu_fit_report fit;
+    pu_data data;
+    pu_real at_start;
+    for (int i = 0; i < MANY * ROWS; i++) {
+        int row = i % ROWS;
+        X[i] += (pu_real)row;
+        y[i] = 1000 * (pu_real)row + PU_R(0.7) * X[i] + z[i / ROWS] * PU_R(0.5) + y[i];
+    }
+    y[4] = y[40] = PU_R(NAN);
+    empty(&inner), empty(&model);
+    memset(&o, 0, sizeof o);
+    data = pu_data_nan(MANY, ROWS, y);
+    ASSERT_EQ(PU_OK, pu_model_factors(&inner, ROWS, 1, NULL));
+    ASSERT_EQ(PU_OK, pu_model_regressors(&model, &inner, 1, X, MANY, NULL));
+    ASSERT(model.params == PARAMS);
+    ASSERT_EQ(PU_OK, pu_model_start(&model, &data, 1, theta, NULL));
+    /* standard error: noise and factor of variance 1.25 over 900 entries, X of variance 1; five of them */
+    at_start = theta[PARAMS - 1];
+    TC_CLOSE(at_start, 0.7, 5 * sqrt(1.25 / 900) + PU_TEST_PICK(0, 0.01));
+    TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &fit), PU_OK);
+    TC_CLOSE(theta[PARAMS - 1], 0.7, 5 * sqrt(1.25 / 900) + PU_TEST_PICK(0, 0.01));
+    for (int row = 0; row < ROWS; row++) TC_CLOSE(theta[ROWS + row], 1000 * row, 2);
+    PASS();
+}
+
 TEST regressors_refuse(void)
 {
     pu_real X[12] = {1, 2, 3, 4, 5, PU_R(NAN), 7, 8, 9, 1, 1, 1}, fine[12], theta[5] = {0}, grad[5], y[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -826,6 +860,7 @@ SUITE(around)
     RUN_TEST(memory_is_one_block);
     RUN_TEST(regressors_pass_the_check_of_models);
     RUN_TEST(regressors_shift_the_data);
+    RUN_TEST(levels_of_rows_are_not_regressed);
     RUN_TEST(regressors_refuse);
     RUN_TEST(least_squares_is_the_start_and_the_end);
     RUN_TEST(series_with_intercept_and_trend);

@@ -557,6 +557,8 @@ SPOIL(error_nan, s->options.error = (double)NAN)
 SPOIL(error_infinite, s->options.error = HUGE_VAL)
 SPOIL(error_negative, s->options.error = -0.1)
 SPOIL(error_alone, s->options.error = 0.05)
+SPOIL(most_samples_alone, s->options.most_samples = 50)
+SPOIL(most_iterations_alone, s->options.most_iterations = 50)
 SPOIL(error_alone_exact, s->options.kind = PU_EXACT; s->options.error = 0.05; s->o.out.logdet = NULL)
 SPOIL(m_and_cg, s->options.solve.precond = s->m)
 SPOIL(m_and_gd, s->options.solve.precond = s->m; s->options.solve.solver = PU_GD; s->o.out.logdet = NULL)
@@ -859,6 +861,8 @@ static const row rows[] = {
     {"error Inf", error_infinite, OPTIONS, PU_E_ARGUMENT, "options.error", NOWHERE},
     {"error < 0", error_negative, OPTIONS, PU_E_ARGUMENT, "options.error", NOWHERE},
     {"error without PU_CHOOSE", error_alone, OPTIONS, PU_E_ARGUMENT, "options.error", NOWHERE},
+    {"most_samples without PU_CHOOSE", most_samples_alone, OPTIONS, PU_E_ARGUMENT, "options.most_samples", NOWHERE},
+    {"most_iterations without PU_CHOOSE", most_iterations_alone, OPTIONS, PU_E_ARGUMENT, "options.most_iterations", NOWHERE},
     {"error and PU_EXACT", error_alone_exact, OPTIONS, PU_E_ARGUMENT, "options.error", NOWHERE},
     {"m, CG", m_and_cg, OPTIONS | SOLVE, PU_E_ARGUMENT, "options.solve.precond (needs solver = PU_PCG)", NOWHERE},
     {"m, GD", m_and_gd, GRADIENT | BYTES | SOLVE, PU_E_ARGUMENT, "options.solve.precond (needs solver = PU_PCG)",
@@ -1451,7 +1455,8 @@ TEST fit_options_must_be_of_use(void)
                  {"fit.history (needs PU_LBFGS", PU_ADAM, PU_LBFGS},
                  {"fit.history (needs PU_LBFGS", PU_SGD, PU_OPTIMIZER_DEFAULT},
                  {"fit.decay (needs PU_RATE_HYPERBOLIC", PU_OPTIMIZER_DEFAULT, PU_ADAM},
-                 {"fit.validate_every (needs validate", PU_ADAM, PU_ADAM}};
+                 {"fit.validate_every (needs validate", PU_ADAM, PU_ADAM},
+                 {"fit.checkpoint_every (needs checkpoint", PU_ADAM, PU_ADAM}};
     pu_model model;
     pu_real y[4] = {1, 2, 3, 5}, theta[8] = {0}, start[8];
     pu_data data = pu_data_full(2, 2, y);
@@ -1473,6 +1478,7 @@ TEST fit_options_must_be_of_use(void)
         if (strstr(what, "history")) o.history = 3;
         if (strstr(what, "decay")) o.decay = 5;
         if (strstr(what, "validate_every")) o.validate_every = 1;
+        if (strstr(what, "checkpoint_every")) o.checkpoint_every = 1;
         tc_set_case("%s, optimiser %d", what, (int)cases[i].useless);
         memcpy(theta, start, sizeof start);
         TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_E_ARGUMENT);
@@ -1481,6 +1487,7 @@ TEST fit_options_must_be_of_use(void)
         o.optimizer = cases[i].useful;
         if (o.decay > 0) o.schedule = PU_RATE_HYPERBOLIC;
         if (o.validate_every) o.validate = no_validation;
+        if (o.checkpoint_every) continue; /* with a file: test_checkpoint.c */
         TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_OK);
         TC_ASSERT(report.gradients > 0 && memcmp(theta, start, sizeof start) != 0);
     }

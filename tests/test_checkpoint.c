@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { M = 4, D = 2, N = 12, PARAMS = M * D + 2 * M, NUMBERS = 35 };
+enum { M = 4, D = 2, N = 12, PARAMS = M * D + 2 * M, NUMBERS = 36 };
 
 static char directory[64]; /* of this run */
 static char names[16][200]; /* in it, by turns */
@@ -176,7 +176,7 @@ TEST a_finished_run_may_go_on(void)
 {
     fit f, whole;
     TC_ASSERT(make_fit(&whole, 10));
-    whole.o.checkpoint = NULL;
+    whole.o.checkpoint = NULL, whole.o.checkpoint_every = 0;
     TC_STATUS(run(&whole), PU_OK);
     TC_ASSERT(make_fit(&f, 6));
     TC_STATUS(run(&f), PU_OK);
@@ -208,7 +208,7 @@ TEST chosen_numbers_are_kept(void)
 {
     fit f, whole;
     TC_ASSERT(make_fit(&whole, 6));
-    whole.o.checkpoint = NULL;
+    whole.o.checkpoint = NULL, whole.o.checkpoint_every = 0;
     whole.o.gradient.samples = whole.o.gradient.solve.iterations = PU_CHOOSE;
     whole.o.gradient.error = 0.5;
     TC_STATUS(run(&whole), PU_OK);
@@ -400,6 +400,40 @@ TEST what_is_write_protected_is_not_replaced(void)
     PASS();
 }
 
+/* A checkpoint that few may read stays so when it is replaced, and so does its replacement while it is written; one that all may write,
+   against the umask, as well. A new one has the rights of new files. */
+static mode_t seen_mode;
+
+static int look_at_files(const pu_fit_report *now, void *user)
+{
+    struct stat about;
+    (void)now, (void)user;
+    if (stat(state, &about) == 0) seen_mode |= about.st_mode & 0777;
+    return 0;
+}
+
+TEST rights_are_kept(void)
+{
+    static const mode_t modes[] = {0600, 0640, 0666};
+    struct stat before, after;
+    mode_t mask = umask(022);
+    fit f;
+    TC_ASSERT(make_fit(&f, 3));
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(stat(state, &before) == 0 && (before.st_mode & 0777) == 0644);
+    for (int i = 0; i < 3; i++) {
+        TC_ASSERT(chmod(state, modes[i]) == 0 && stat(state, &before) == 0);
+        seen_mode = 0;
+        f.o.progress = look_at_files;
+        TC_STATUS(run(&f), PU_OK);
+        TC_ASSERT(stat(state, &after) == 0 && (after.st_mode & 07777) == modes[i] && seen_mode == modes[i]);
+        TC_ASSERT(after.st_ino != before.st_ino || after.st_mtime >= before.st_mtime);
+    }
+    umask(mask);
+    TC_ASSERT(files() == 1);
+    PASS();
+}
+
 /* ---- what cannot be written ---- */
 
 static int limit_files(const pu_fit_report *now, void *user)
@@ -475,9 +509,9 @@ TEST what_cannot_be_written_shows_at_the_start(void)
 
 /* Which of the numbers of a file are counts, or compared as such; the others are values, of which any is possible, but
    for `best`, `mark` and `rested`, which are no NaN. */
-static const char is_count[NUMBERS + 1] = "11110101110000000111001111111111111";
+static const char is_count[NUMBERS + 1] = "111101011100000001110011111111111111";
 /* Counts of which a thousand million is as good as any. */
-static const char is_unlimited[NUMBERS + 1] = "01010000010000000001000000011111001";
+static const char is_unlimited[NUMBERS + 1] = "010100000100000000010000000011111001";
 
 /* Every number of the file of a fit, replaced in turn by values that no fit writes, with the checksum made anew. */
 static greatest_test_res forged(fit *f)
@@ -613,6 +647,7 @@ int main(int argc, char **argv)
     RUN_TEST(links_are_followed);
     RUN_TEST(what_is_no_checkpoint_is_not_replaced);
     RUN_TEST(what_cannot_be_read_is_not_replaced);
+    RUN_TEST(rights_are_kept);
     RUN_TEST(what_is_write_protected_is_not_replaced);
     RUN_TEST(what_cannot_be_written_shows_at_the_start);
     RUN_TEST(forged_numbers_are_not_believed);

@@ -311,6 +311,45 @@ TEST draws_have_the_moments_of_the_posterior(void)
 
 /* ---- fits ---- */
 
+/* A slope that does not move, as of many series: var.slope is often best at 0. The fit then gets there soon, and ends where that of
+   a constant slope ends, whose likelihood is the limit: each to 1e-9 squared standard errors and what a leap leaves, 1e-8 (double). Float
+   has the objective to some 16 eps, and gradients that lose their digits on the way; it may take it for converged. */
+TEST fits_get_to_their_boundaries_soon(void)
+{
+    enum { T = 150, FITS = 8 };
+    pu_part parts[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}, {PU_PART_SEASON, 4, 0}};
+    int bounded = 0, gradients = 0, of_limits = 0;
+    for (int seed = 1; seed <= FITS; seed++) {
+        pu_model m, limit;
+        pu_fit_report fit, fixed;
+        pu_real *y = tc_reals(T), truth[4] = {0, PU_R(-20), PU_R(-2), PU_R(0.5)}, theta[4];
+        pu_data data = pu_data_full(1, T, y);
+        double least;
+        tc_set_case("seed %d", seed);
+        memset(&m, 0, sizeof m), memset(&limit, 0, sizeof limit);
+        parts[1].constant = 0;
+        TC_STATUS(pu_model_structural(&m, T, parts, 3, NULL), PU_OK);
+        TC_STATUS(pu_model_simulate(&m, truth, 1, (uint64_t)seed, NULL, NULL, y, NULL), PU_OK);
+        TC_STATUS(pu_model_start(&m, &data, 0, theta, NULL), PU_OK);
+        TC_ASSERT(pu_fit(&m, &data, NULL, NULL, theta, &fit) == PU_OK && fit.stop != PU_FIT_STEPS);
+        parts[1].constant = 1;
+        TC_STATUS(pu_model_structural(&limit, T, parts, 3, NULL), PU_OK);
+        TC_STATUS(pu_model_start(&limit, &data, 0, theta, NULL), PU_OK);
+        TC_ASSERT(pu_fit(&limit, &data, NULL, NULL, theta, &fixed) == PU_OK && fixed.stop != PU_FIT_STEPS);
+        least = PU_TEST_PICK(1e-7, 64 * PU_TEST_EPS * fabs(fixed.objective));
+        TC_ASSERT(fit.objective <= fixed.objective + least);
+        if (fit.stop == PU_FIT_BOUNDARY && strcmp(fit.boundary_name, "var.slope") == 0 && fit.boundaries == 1) {
+            TC_ASSERT(fixed.objective - fit.objective < 1e-3 + least); /* what is no influence, see pu_fit */
+            bounded++;
+        }
+        gradients += (int)fit.gradients, of_limits += (int)fixed.gradients;
+        pu_model_free(&m), pu_model_free(&limit);
+    }
+    TC_ASSERT(bounded >= PU_TEST_PICK(2, 1) && bounded < FITS);
+    TC_ASSERT(sizeof(pu_real) == sizeof(float) || (gradients <= 25 * FITS && of_limits <= 15 * FITS));
+    PASS();
+}
+
 /* Simulated series, several at once: the fit converges to a gradient of zero, whatever the threads, and its errors are there. */
 TEST fits_converge(void)
 {
@@ -588,6 +627,7 @@ int main(int argc, char **argv)
     RUN_TEST(wrong_parts_are_refused);
     RUN_TEST(other_engines_are_refused);
     RUN_TEST(draws_have_the_moments_of_the_posterior);
+    RUN_TEST(fits_get_to_their_boundaries_soon);
     RUN_TEST(fits_converge);
     RUN_TEST(level_of_the_series_does_not_matter);
     RUN_TEST(matern_is_the_gaussian_process);

@@ -48,7 +48,7 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>levels >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>cholmod >>cells >>engines >>plan >>load >>batch >>crossed >>sums >>gradient
+    >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>cholmod >>cells >>engines >>plan >>job >>load >>batch >>crossed >>sums >>gradient
     >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
@@ -18667,7 +18667,7 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>plan   the job of a call: checked and decided once; its memory. A choice depends on sizes alone, never on a clock: same
+   >>plan   the job of a call, prices, and which engine serves whom. A choice depends on sizes alone, never on a clock: same
             inputs, same bits
 
    A job goes through pu__job_make (what is asked is checked, data are read once and given to engines, blocks, lanes and
@@ -19315,6 +19315,10 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         pu__put(&t, ")");
     }
 }
+
+/* ------------------------------------------------------------------------------------------------
+   >>job   a call from its arguments to a job: options checked, memory laid out, work cut into blocks, lanes and threads
+   ------------------------------------------------------------------------------------------------ */
 
 /* ---- memory of a job ---- */
 

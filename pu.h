@@ -11239,7 +11239,7 @@ PU__FN double pu__lattice_square(const pu_op *op, const pu_real *x, double *size
     pu_int n = f->side[2], lines = f->side[0] * f->side[1];
     double square = (double)f->square, sum = 0, sizes = 0;
     for (pu_int l = 0; l < lines; l++) {
-        const pu_real *line = x + l * n, *beside[6];
+        const pu_real *line = x + l * n, *beside[6] = {NULL};
         int count = pu__beside(f, l / f->side[1], l % f->side[1], x, beside);
         for (pu_int i = 0; i < n; i++) {
             double at = (double)line[i], u = square * at, terms = fabs(u), edges = square * at * at, edge_terms = edges;

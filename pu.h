@@ -28204,8 +28204,12 @@ PU_DEF pu_status pu_model_effects(pu_model *model, pu_int M, pu_int groups, cons
     pu_model *made = &d.made;
     *model = *made;
     status = pu__effects_open(model, s, group_list, report);
-    if (status)
-        pu_model_free(model);
+    if (status) { /* the caller's allocator stays */
+        *made = *model;
+        memset(model, 0, sizeof *model);
+        pu_workspace_free(&made->memory);
+        model->memory = made->memory;
+    }
     return status;
 }
 

@@ -101,7 +101,7 @@ static inline void options_help(const char *about, int count, const option *list
     printf("usage: %s [options]\n%s\n\noptions (default)\n", program_name, about);
     for (i = 0; i < count; i++) {
         const option *o = &list[i];
-        printf("  --%-14s %-6s  %s", o->name,
+        printf("  --%-15s %-6s  %s", o->name,
                o->number || o->real ? "NUMBER"
                : o->choices         ? "WORD"
                : o->text            ? "TEXT"
@@ -114,7 +114,7 @@ static inline void options_help(const char *about, int count, const option *list
         else if (o->text) printf(" (%s)\n", *o->text ? *o->text : "none");
         else printf("\n");
     }
-    printf("  --help                   this text\n");
+    printf("  --help                    this text\n");
 }
 
 /* *o->choice = the place of this word */

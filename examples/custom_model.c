@@ -8,28 +8,28 @@
 
        z ~ N((a, b), C),   C = [s0^2, r s0 s1; r s0 s1, s1^2]        y_m | z ~ N(z_0 + z_1 t_m, exp(-g0 - g1 t_m))
 
-   In the library's terms: nu = (a, b), Gamma = C^-1, Phi = [1 t], psi_m = exp(g0 + g1 t_m). A pu_model is a struct with two
+   pu_model_effects has random intercepts and slopes; that they are correlated, and the noise depends on time, it has not. In the
+   library's terms: nu = (a, b), Gamma = C^-1, Phi = [1 t], psi_m = exp(g0 + g1 t_m). A pu_model is a struct with two
    functions: `set` fills in nu, Gamma, psi from theta = (a, b, log s0, log s1, atanh r, g0, g1), and `grad` takes the
-   gradient in (nu, Gamma, psi) back to theta. The program lets pu_model_check look for mistakes, checks `grad` once more by
-   finite differences of the likelihood of its own, then fits theta to simulated children by a few hundred gradient steps. The exit code is 1 when the gradient is wrong or an
+   gradient in (nu, Gamma, psi) back to theta. All else is calls: pu_model_check looks for mistakes in them, pu_model_simulate
+   draws children, pu_fit and pu_fit_errors fit theta to them. The exit code is 1 where the check finds a mistake or an
    estimate is more than four standard errors from the truth.
 */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define PU_IMPLEMENTATION
 #include "pu.h"
 
-#include <float.h>
-#include <math.h>
-
 #include "common/program.h"
 #include "common/fit.h"
 
-enum { TIMES = 8, CHILDREN = 200, STEPS = 300, A = 0, B, LOG_S0, LOG_S1, ATANH_R, G0, G1, PARAMS };
+enum { TIMES = 8, CHILDREN = 200, A = 0, B, LOG_S0, LOG_S1, ATANH_R, G0, G1, PARAMS };
 
 typedef struct { /* what model.data points to: the canonical form, and what grad needs besides */
     pu_real t[TIMES], Phi[TIMES * 2], nu[2], Gamma[4], factor[4], psi[TIMES];
     double s0, s1, r;
 } growth;
+
+/* ---- the model ---- */
 
 /* theta is finite when this is called. Anything that cannot be is refused, with the index of the culprit. */
 static pu_status growth_set(pu_model *model, const pu_real *theta, pu_int *index)
@@ -73,25 +73,7 @@ static pu_status growth_pull(const pu_model *model, const pu_gradient_result *g,
     return PU_OK;
 }
 
-/* Optional: a start. Everything flat; the spread of all measurements goes to intercepts, slopes and noise alike. */
-static pu_status growth_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
-{
-    double mean = 0, square = 0, count = 0;
-    pu_int i;
-    (void)model, (void)seed;
-    for (i = 0; i < data->n * data->m; i++) {
-        const double y = (double)data->y[i];
-        if (y != y) continue; /* missing */
-        count += 1, mean += y, square += y * y;
-    }
-    mean /= count, square = square / count - mean * mean;
-    for (i = 0; i < PARAMS; i++) theta[i] = PU_R(0);
-    theta[A] = (pu_real)mean;
-    theta[LOG_S0] = theta[LOG_S1] = (pu_real)(log(square) / 2), theta[G0] = (pu_real)-log(square);
-    return PU_OK;
-}
-
-/* Optional: names and scales, so that results can be shown in natural units. */
+/* Optional: names and scales, so that results can be shown in natural units, and a fit knows them. */
 static void growth_describe(const pu_model *model, pu_int i, pu_param *param)
 {
     static const char *const name[PARAMS] = {"intercept a", "slope b", "sd of intercepts s0", "sd of slopes s1",
@@ -115,56 +97,10 @@ static void growth_model(pu_model *model, growth *w)
     model->uses = PU_USES_NU | PU_USES_GAMMA | PU_USES_PSI; /* the canonical gradients that grad wants to see */
     model->Gamma = pu_op_spd(2, w->Gamma, w->factor), model->Phi = pu_op_dense(TIMES, 2, w->Phi);
     model->lgm.nu = w->nu, model->lgm.psi = w->psi;
-    model->set = growth_set, model->grad = growth_pull, model->start = growth_start, model->describe = growth_describe;
+    model->set = growth_set, model->grad = growth_pull, model->describe = growth_describe;
 }
 
-/* ---- the experiment ---------------------------------------------------------------------------------- */
-
-static void simulate(const growth *w, uint64_t seed, pu_real *y)
-{
-    pu_int n, m;
-    for (n = 0; n < CHILDREN; n++) {
-        pu_real e[2 + TIMES]; /* stream 3 is the user's */
-        double z0, z1;
-        pu_normals(seed, (uint32_t)n, 0, 0, 3, 0, 2 + TIMES, e);
-        z0 = (double)w->nu[0] + w->s0 * (double)e[0];
-        z1 = (double)w->nu[1] + w->s1 * (w->r * (double)e[0] + sqrt(1 - w->r * w->r) * (double)e[1]);
-        for (m = 0; m < TIMES; m++)
-            y[n * TIMES + m] = (pu_real)(z0 + z1 * (double)w->t[m] + (double)e[2 + m] / sqrt((double)w->psi[m]));
-        y[n * TIMES + n % (2 * TIMES) / 2] = (pu_real)NAN; /* everyone misses a visit, half of them two */
-        if (n % 2) y[n * TIMES + (n + 5) % TIMES] = (pu_real)NAN;
-    }
-}
-
-static pu_options exact; /* of all that follows but the fit */
-
-static double nll_at(pu_model *model, const pu_data *data, pu_workspace *ws, const pu_real *theta, int i, double by)
-{
-    pu_real moved[PARAMS];
-    pu_report report;
-    double nll;
-    memcpy(moved, theta, sizeof moved);
-    moved[i] = (pu_real)((double)moved[i] + by);
-    need(pu_model_nll(model, moved, data, &exact, ws, &nll, NULL, &report), &report);
-    return nll;
-}
-
-/* Largest difference between the model's gradient and the four-point rule on the likelihood. */
-static double gradient_error(pu_model *model, const pu_data *data, pu_workspace *ws, const pu_real *theta, double h)
-{
-    pu_real grad[PARAMS];
-    pu_report report;
-    double worst = 0;
-    int i;
-    need(pu_model_gradient(model, theta, data, &exact, ws, grad, NULL, &report), &report);
-    for (i = 0; i < PARAMS; i++) {
-        const double near = nll_at(model, data, ws, theta, i, h) - nll_at(model, data, ws, theta, i, -h);
-        const double far = nll_at(model, data, ws, theta, i, 2 * h) - nll_at(model, data, ws, theta, i, -2 * h);
-        const double error = fabs((8 * near - far) / (12 * h) - (double)grad[i]);
-        if (!(error <= worst)) worst = error; /* a NaN stays */
-    }
-    return worst;
-}
+/* ---- what can be done with it ---- */
 
 /* The library tries out all functions of the model and of its operators. Worth a line in the tests of any model. */
 static void look_for_mistakes(pu_model *model, const pu_data *data, const pu_real *theta, int quiet)
@@ -174,131 +110,62 @@ static void look_for_mistakes(pu_model *model, const pu_data *data, const pu_rea
     pu_status status = pu_model_check(model, theta, data, NULL, &found);
     pu_check_explain(&found, 0, line, sizeof line);
     if (status != PU_OK) fail(1, "pu_model_check", line);
-    if (!quiet) printf("%s\n", line);
-}
-
-/* Standard errors of the estimates: diagonal of the inverse of N times the Hessian, which is made of gradient differences. */
-static void standard_errors(pu_model *model, const pu_data *data, pu_workspace *ws, const pu_real *theta, double *se)
-{
-    const double h = 0.02;
-    double T[PARAMS][2 * PARAMS]; /* [Hessian | I] -> [I | inverse] */
-    pu_report report;
-    int i, j, k;
-    for (j = 0; j < PARAMS; j++) {
-        pu_real moved[PARAMS], up[PARAMS], down[PARAMS];
-        memcpy(moved, theta, sizeof moved);
-        moved[j] = (pu_real)((double)theta[j] + h);
-        need(pu_model_gradient(model, moved, data, &exact, ws, up, NULL, &report), &report);
-        moved[j] = (pu_real)((double)theta[j] - h);
-        need(pu_model_gradient(model, moved, data, &exact, ws, down, NULL, &report), &report);
-        for (i = 0; i < PARAMS; i++) T[i][j] = CHILDREN * ((double)up[i] - (double)down[i]) / (2 * h);
-        for (i = 0; i < PARAMS; i++) T[i][PARAMS + j] = i == j;
-    }
-    for (k = 0; k < PARAMS; k++) /* positive definite at a maximum: no pivoting */
-        for (i = 0; i < PARAMS; i++) {
-            const double f = i == k ? 1 - 1 / T[k][k] : T[i][k] / T[k][k];
-            for (j = 0; j < 2 * PARAMS; j++) T[i][j] -= f * T[k][j];
-        }
-    for (i = 0; i < PARAMS; i++) se[i] = sqrt(T[i][PARAMS + i]);
-}
-
-/* Adam, with steps that shrink to nothing at the end. Fresh probes at every step. */
-static void fit(pu_model *model, const pu_data *data, pu_workspace *ws, long seed, long threads, pu_real *theta,
-                pu_report *report)
-{
-    double mean[PARAMS] = {0}, square[PARAMS] = {0};
-    pu_options options = {0}; /* the network gradient of the iterative engine */
-    int i, k;
-    options.seed = (uint64_t)seed, options.threads = (int)threads, options.samples = 5;
-    options.backend = device_backend();
-    options.solve.iterations = 2; /* two unknowns per child: two steps of CG */
-    for (k = 1; k <= STEPS; k++) {
-        pu_real grad[PARAMS];
-        options.step = (uint32_t)k;
-        need(pu_model_gradient(model, theta, data, &options, ws, grad, NULL, report), report);
-        for (i = 0; i < PARAMS; i++) {
-            const double g = (double)grad[i];
-            mean[i] += 0.1 * (g - mean[i]), square[i] += 0.01 * (g * g - square[i]);
-            theta[i] -= (pu_real)(0.1 * (1 - (k - 1.0) / STEPS) * mean[i] / (1 - pow(0.9, k)) /
-                                  (sqrt(square[i] / (1 - pow(0.99, k))) + 1e-12));
-        }
-    }
+    if (!quiet) printf("%s\n\n", line);
 }
 
 int main(int argc, char **argv)
 {
+    static const char *const key[PARAMS] = {"a", "b", "s0", "s1", "r", "g0", "g1"};
+    const pu_real truth[PARAMS] = {1, 2, PU_R(-0.5), PU_R(0.2), PU_R(-0.6), 2, -1};
     static pu_real y[CHILDREN * TIMES];
-    const double eps = sizeof(pu_real) == sizeof(float) ? (double)FLT_EPSILON : DBL_EPSILON;
-    const double h = sizeof(pu_real) == sizeof(float) ? 0.05 : 0.002;
-    pu_real truth[PARAMS] = {1, 2, PU_R(-0.5), PU_R(0.2), PU_R(-0.6), 2, -1}, theta[PARAMS];
+    pu_real theta[PARAMS] = {0}, se[PARAMS]; /* zeros will do as a start */
+    const pu_data data = pu_data_nan(CHILDREN, TIMES, y);
     growth state;
     pu_model model;
-    pu_data data = pu_data_nan(CHILDREN, TIMES, y);
-    pu_workspace ws = {0};
-    pu_report report;
-    static const char *const key[PARAMS] = {"a", "b", "s0", "s1", "r", "g0", "g1"};
-    double se[PARAMS], error, allowed, first, last, worst = 0, began, spent;
-    long seed = 1, threads = 0;
-    const char *path = NULL;
-    int quiet = 0;
-    const option list[] = {opt_number("seed", "of all random numbers", &seed, 0, 1000000000),
-                           opt_number("threads", "0 = as many as there are cores", &threads, 0, 1024),
-                           opt_device(), opt_text("json", "write the results to this file", &path),
-                           opt_flag("quiet", "print nothing unless something is wrong", &quiet)};
-    int i;
+    pu_fit_options fit;
+    pu_fit_report report;
+    pu_report told;
+    fit_flags flags;
+    option list[FIT_FLAGS];
+    double nll, worst = 0;
+    pu_int i;
     json j;
+    fit_flags_default(&flags);
+    flags.gradient = 0 /* exact */, flags.rate = 0;
     options_read(argc, argv, "custom_model", "Fits a user-defined model, random growth curves, to simulated data.",
-                 (int)(sizeof list / sizeof *list), list);
-    file_ready(path);
+                 fit_flags_table(&flags, list), list);
+    fit_flags_options(&flags, &fit);
     device_open();
-    exact.engine = PU_DENSE, exact.kind = PU_EXACT, exact.threads = (int)threads;
+    fit.gradient.backend = device_backend();
 
     growth_model(&model, &state);
-    need(pu_model_set(&model, truth, &report), &report);
-    simulate(&state, (uint64_t)seed, y);
+    need(pu_model_simulate(&model, truth, CHILDREN, (uint64_t)flags.seed, NULL, NULL, y, &told), &told);
+    for (i = 0; i < CHILDREN; i++) { /* everyone misses a visit, half of them two */
+        y[i * TIMES + i % (2 * TIMES) / 2] = (pu_real)NAN;
+        if (i % 2) y[i * TIMES + (i + 5) % TIMES] = (pu_real)NAN;
+    }
+    look_for_mistakes(&model, &data, theta, flags.quiet);
+    fit_run(&model, &data, &fit, NULL, theta, &report);
+    need(pu_fit_errors(&model, &data, NULL, NULL, theta, se, &told), &told);
+    need(pu_model_nll(&model, theta, &data, NULL, NULL, &nll, NULL, &told), &told);
 
-    need(pu_model_start(&model, &data, (uint64_t)seed, theta, &report), &report);
-    look_for_mistakes(&model, &data, theta, quiet);
-    first = nll_at(&model, &data, &ws, theta, 0, 0);
-    error = gradient_error(&model, &data, &ws, theta, h);
-    allowed = 100 * h * h * h * h + 20 * eps * fabs(first) / h; /* of the rule itself, and of rounding */
-    if (!quiet) printf("gradient at the start: off by %.1e, allowed %.1e\n\n", error, allowed);
-    if (!(error <= allowed)) fail(1, "gradient", "the gradient disagrees with finite differences");
-
-    began = seconds();
-    fit(&model, &data, &ws, seed, threads, theta, &report);
-    spent = seconds() - began;
-    if (!quiet) printf("device %s; gradients of the fit: %s\n\n", device_name, report.plan);
-    last = nll_at(&model, &data, &ws, theta, 0, 0);
-    standard_errors(&model, &data, &ws, theta, se);
-
-    j = json_open(path);
-    json_text(&j, "engine", pu_engine_text(PU_ITERATIVE));
-    json_text(&j, "device", device_name);
-    json_number(&j, "seed", (double)seed);
-    json_number(&j, "steps", STEPS);
-    json_number(&j, "seconds", spent); /* of the fit */
-    json_number(&j, "seconds_per_step", spent / STEPS);
-    json_number(&j, "peak_mb", peak_mb());
-    json_number(&j, "nll", last);
-    json_number(&j, "nll_se", 0); /* exact */
-    json_text(&j, "status", pu_status_name(PU_OK)); /* the program ends where a call fails */
-    if (!quiet) printf("%-24s %10s %10s   %s\n", "", "truth", "estimate", "error / its standard error");
+    j = json_open(flags.json);
+    json_fit(&j, &flags, &report, nll, 0);
+    if (!flags.quiet) printf("%-24s %10s %10s   %s\n", "", "truth", "estimate", "error / its standard error");
     for (i = 0; i < PARAMS; i++) {
-        const double z = ((double)theta[i] - (double)truth[i]) / se[i];
+        const double z = ((double)theta[i] - (double)truth[i]) / (double)se[i];
         pu_param param;
         pu_model_param(&model, i, &param);
-        if (!(fabs(z) <= worst)) worst = fabs(z);
+        if (!(fabs(z) <= worst)) worst = fabs(z); /* a NaN stays */
         json_number(&j, key[i], pu_param_natural(&param, (double)theta[i]));
-        if (!quiet) printf("%-24s %10.4f %10.4f   %+.1f\n", param.name, pu_param_natural(&param, (double)truth[i]),
-                           pu_param_natural(&param, (double)theta[i]), z);
+        if (!flags.quiet) printf("%-24s %10.4f %10.4f   %+.1f\n", param.name, pu_param_natural(&param, (double)truth[i]),
+                                 pu_param_natural(&param, (double)theta[i]), z);
     }
     json_number(&j, "largest_error", worst); /* in standard errors */
     json_close(&j);
-    if (!quiet) printf("\nNLL per child: %.4f at the start, %.4f after %d steps, %.4f at the truth\n", first, last, STEPS,
-                       nll_at(&model, &data, &ws, truth, 0, 0));
-    pu_workspace_free(&ws);
+    if (!flags.quiet) printf("\nNLL per child: %.4f after %ld steps (%s)\n%s\n", nll, (long)report.step,
+                             pu_fit_stop_text(report.stop), report.last.plan);
     device_close();
     if (!(worst <= 4)) fail(1, "estimates", "more than four standard errors from the truth");
-    return 0;
+    return fit_code();
 }

@@ -210,11 +210,11 @@ static void write_effects(const design *d, const pu_real *mean, const pu_real *v
 }
 
 /* A name as text of a picture: at most `most` characters, with what XML needs; what is no UTF-8 becomes a question mark. */
-static void draw_name(const svg_plot *p, double x, double y, const char *name, int most)
+static void draw_name(const svg_plot *p, double x, double y, const char *style, const char *name, int most)
 {
     const unsigned char *at = (const unsigned char *)name;
     int count = 0;
-    fprintf(p->file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\" font-size=\"11\">", x, y);
+    fprintf(p->file, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, style);
     for (; *at && count < most; count++) {
         const int more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : *at >= 0xe0 && *at < 0xf0 ? 2 : *at >= 0xf0 && *at < 0xf5 ? 3 : -1;
         int k, good = more >= 0 && *at >= 32;
@@ -245,11 +245,10 @@ static double draw_group(const design *d, pu_int g, const pu_real *mean, const p
     if (!(p.x1 > p.x0)) p.x0 = -1, p.x1 = 1;
     step = svg_step(p.x1 - p.x0, 6);
     fprintf(file, "<svg class=\"plot\" y=\"%.0f\" width=\"480\" height=\"%.0f\" viewBox=\"0 0 480 %.0f\">\n", below, p.bottom + 30, p.bottom + 30);
-    snprintf(text, sizeof text, "%.60s", d->name[g]);
-    draw_name(&p, p.left - 8, 18, text, 16);
-    if (levels > count) snprintf(text, sizeof text, "the %ld largest effects of %ld levels, 95 %% intervals", (long)count, (long)levels);
-    else snprintf(text, sizeof text, "effects of all %ld levels, 95 %% intervals", (long)levels);
-    svg_text(&p, p.left, 18, "start", text);
+    draw_name(&p, 8, 18, "font-weight=\"bold\"", d->name[g], 20);
+    if (levels > count) snprintf(text, sizeof text, "the %ld largest effects of %ld, with 95 %% intervals", (long)count, (long)levels);
+    else snprintf(text, sizeof text, "effects with 95 %% intervals");
+    draw_name(&p, p.right, 18, "text-anchor=\"end\" font-size=\"12\"", text, 80);
     for (tick = ceil(p.x0 / step); tick * step <= p.x1 + 1e-9 * step; tick++) {
         snprintf(text, sizeof text, "%g", tick * step);
         fprintf(file, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", tick > -0.5 && tick < 0.5 ? "axis" : "grid", svg_x(&p, tick * step), p.top, p.bottom);
@@ -257,7 +256,7 @@ static double draw_group(const design *d, pu_int g, const pu_real *mean, const p
     }
     for (l = 0; l < count; l++) {
         const double y = p.bottom - 12 - 16 * (double)l;
-        draw_name(&p, p.left - 8, y + 4, design_level(d, g, e[l].level, name, sizeof name), 16);
+        draw_name(&p, p.left - 8, y + 4, "text-anchor=\"end\" font-size=\"11\"", design_level(d, g, e[l].level, name, sizeof name), 16);
         fprintf(file, "<g class=\"c%d\"><path class=\"line\" d=\"M%.1f %.1fH%.1f\"/><circle class=\"dot\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/></g>\n",
                 e[l].mean < 0 ? 1 : 2, svg_x(&p, e[l].mean - 1.96 * e[l].sd), y, svg_x(&p, e[l].mean + 1.96 * e[l].sd), svg_x(&p, e[l].mean), y);
     }

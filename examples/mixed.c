@@ -9,7 +9,7 @@
    y = X b + sum_g Z_g u_g + e, u_g ~ N(0, sigma_g^2 I), e ~ N(0, sigma^2 I): pu_model_effects. In lme4's words the last line is
    lmer(score ~ age + factor(sex) + (1 | school) + (1 | school:class) + (0 + age | school)). Variances are fitted by maximum
    likelihood (ml) or restricted maximum likelihood (reml); b is then generalised least squares, and its standard errors take the
-   variances for known, as lme4's do. Standard errors of variances are by the curvature of the likelihood (delta method).
+   variances for known, as lme4's do. Standard errors of variances are by the curvature of the likelihood at these b (delta method).
 */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define PU_IMPLEMENTATION
@@ -42,7 +42,11 @@ typedef struct {
     estimate *fixed;         /* p */
     int has_errors;          /* of variances */
     double read, errors;     /* seconds */
+    double processor;        /* seconds of processors, of the fit */
 } result;
+
+/* Seconds of processors so far, of all threads. */
+static double processor(void) { return (double)clock() / (double)CLOCKS_PER_SEC; }
 
 static const char engine_words[] = "auto,iterative,schur,cholmod,dense,dual";
 
@@ -129,11 +133,41 @@ static void fit_fixed(const design *d, const pu_options *options, const pu_real 
 
 /* ---- the fit ---- */
 
+/* Covariance C of the logarithms of the variances, the fixed effects being taken for known; NaN, and 0, where there is none. Exact
+   gradients then take one step of Newton's method from where the fit came to rest, if that is near. */
+static int fit_errors(const design *d, const fit_flags *flags, const pu_options *options, pu_model *model, result *r, pu_real *C)
+{
+    const pu_data data = pu_data_full(1, d->rows, d->y);
+    const pu_int k = d->groups + 1, first = model->params - k;
+    const double one = r->fit.seconds / (double)(r->fit.gradients > 0 ? r->fit.gradients : 1);
+    pu_int *from = (pu_int *)need_bytes((size_t)model->params * sizeof *from), i, j;
+    pu_real *g = need_reals(k), *v = r->theta + first;
+    double distance = 0;
+    pu_model fixed;
+    pu_report told;
+    int there;
+    memset(&fixed, 0, sizeof fixed);
+    for (i = 0; i < model->params; i++) from[i] = i < first ? PU_ZERO : i - first;
+    need(pu_model_fix(&fixed, model, from, r->theta, &told), &told);
+    there = estimates_covariance(&fixed, &data, options, flags, one, v, C);
+    if (there && exact_fit(&r->fit) && pu_model_gradient(&fixed, v, &data, options, NULL, g, NULL, &told) == PU_OK) {
+        for (i = 0; i < k; i++)
+            for (j = 0; j < k; j++)
+                if (C[i * k + j] == C[i * k + j]) distance += (double)g[i] * (double)C[i * k + j] * (double)g[j];
+        for (i = 0; i < k && distance < 0.01; i++)
+            for (j = 0; j < k; j++)
+                if (C[i * k + j] == C[i * k + j]) v[i] -= C[i * k + j] * g[j];
+    }
+    pu_model_free(&fixed);
+    free(from), free(g);
+    return there;
+}
+
 static void fit_model(design *d, const request *ask, fit_flags *flags, const pu_options *options, pu_model *model, result *r)
 {
     const pu_data data = pu_data_full(1, d->rows, d->y);
-    const pu_int n = model->params, first = n - d->groups - 1;
-    pu_real *C = need_reals(n * n);
+    const pu_int k = d->groups + 1, first = model->params - k;
+    pu_real *C = need_reals(k * k);
     pu_fit_options fit;
     pu_report told;
     double began;
@@ -141,24 +175,22 @@ static void fit_model(design *d, const request *ask, fit_flags *flags, const pu_
     memset(&fit, 0, sizeof fit);
     fit.gradient = *options, fit.optimizer = PU_LBFGS, fit.fixed_probes = 1, fit.steps = (pu_int)flags->steps;
     fit.clock = fit_clock, fit.progress = fit_progress, fit.user = flags;
+    r->processor = processor();
     need(pu_model_start(model, &data, (uint64_t)flags->seed, r->theta, &told), &told);
     fit_run(model, &data, &fit, NULL, r->theta, &r->fit);
+    r->processor = processor() - r->processor;
     began = seconds();
-    for (i = 0; i < n * n; i++) C[i] = (pu_real)NAN;
-    if (fit_converged(&r->fit)) {
-        const double one = r->fit.seconds / (double)(r->fit.gradients > 0 ? r->fit.gradients : 1);
-        r->has_errors = estimates_covariance(model, &data, options, flags, one, r->theta, C);
-        if (r->has_errors && exact_fit(&r->fit)) estimates_refine(model, &data, options, C, r->theta);
-    }
+    for (i = 0; i < k * k; i++) C[i] = (pu_real)NAN;
+    if (fit_converged(&r->fit)) r->has_errors = fit_errors(d, flags, options, model, r, C);
     fit_fixed(d, options, r->theta + first, r->fixed);
     for (i = 0; first > 0 && i < d->p; i++) r->theta[i] = (pu_real)r->fixed[i].value;
     need_result(pu_model_nll(model, r->theta, &data, options, NULL, &r->nll, &r->nll_se, &r->nll_report), &r->nll_report);
     if (ask->method) r->nll -= (double)d->p * log(6.28318530717958647692) / 2;
-    for (i = 0; i <= d->groups; i++) {
+    for (i = 0; i < k; i++) {
         pu_param param;
         estimate *e = r->variance + i;
         pu_model_param(model, first + i, &param);
-        estimate_make(&param, r->theta[first + i], C[(first + i) * (n + 1)], d->data ? (double)NAN : log(d->truth[i]), e);
+        estimate_make(&param, r->theta[first + i], C[i * (k + 1)], d->data ? (double)NAN : log(d->truth[i]), e);
         snprintf(e->name, sizeof e->name, "%.140s", i < d->groups ? d->name[i] : "residual");
     }
     r->errors = seconds() - began;
@@ -366,10 +398,10 @@ static void print_tables(const design *d, const request *ask, const result *r)
         printf("\n");
     }
     estimates_explain(fit, r->has_errors);
-    if (ask->method) printf("\n  REML criterion %.4f%s, half of it %.4f\n", 2 * r->nll, nll_error(&r->nll_report).text, r->nll);
+    if (ask->method) printf("\n  REML criterion %.4f; half of it %.4f%s\n", 2 * r->nll, r->nll, nll_error(&r->nll_report).text);
     else printf("\n  NLL %.4f%s\n", r->nll, nll_error(&r->nll_report).text);
-    printf("  %ld steps, %ld gradients in %.2f s (%s); reading %.2f s, errors %.2f s\n  %s\n", (long)fit->step, (long)fit->gradients, fit->seconds,
-           pu_fit_stop_text(fit->stop), r->read, r->errors, fit->last.plan);
+    printf("  %ld steps, %ld gradients in %.2f s (%s), %.2f s of processors; reading %.2f s, errors %.2f s; %.0f MB\n  %s\n", (long)fit->step,
+           (long)fit->gradients, fit->seconds, pu_fit_stop_text(fit->stop), r->processor, r->read, r->errors, peak_mb(), fit->last.plan);
 }
 
 /* "key": {"variances": {..}, "fixed": {..}} of the standard errors */
@@ -394,6 +426,8 @@ static void write_json(const design *d, const request *ask, const fit_flags *fla
     json_number(&j, "gradients", (double)r->fit.gradients);
     json_number(&j, "seconds_read", r->read);
     json_number(&j, "seconds_errors", r->errors);
+    json_number(&j, "processor_seconds", r->processor);
+    json_number(&j, "processor_seconds_total", processor());
     json_converged(&j, &r->fit);
     json_text(&j, "method", ask->method ? "reml" : "ml");
     if (ask->method) json_number(&j, "reml_criterion", 2 * r->nll);
@@ -455,6 +489,7 @@ int main(int argc, char **argv)
     r.read = seconds();
     design_make(&d, (uint64_t)flags.seed);
     r.read = seconds() - r.read;
+    if (d.save && d.write_only) return 0;
     gradient_options(&ask, &flags, &options);
     make_model(&d, ask.method ? PU_REML : PU_ML, 0, &model);
     r.theta = need_reals(model.params);

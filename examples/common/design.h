@@ -13,7 +13,7 @@
 #ifndef EXAMPLES_DESIGN_H
 #define EXAMPLES_DESIGN_H
 
-enum { DESIGN_FLAGS = 13, DESIGN_GROUPS = 26, DESIGN_FIXED = 200, DESIGN_COLUMNS = DESIGN_GROUPS + DESIGN_FIXED + 1,
+enum { DESIGN_FLAGS = 14, DESIGN_GROUPS = 26, DESIGN_FIXED = 200, DESIGN_COLUMNS = DESIGN_GROUPS + DESIGN_FIXED + 1,
        DESIGN_NAME = TABLE_SPEC + CSV_NAME };
 
 /* A regressor: the intercept (column -1), a column of numbers, or one level of a factor. */
@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
     /* flags */
     const char *data, *response, *group_list, *fixed_list, *slope_list, *predict, *level_list, *save;
-    int separator, no_header, no_intercept;
+    int separator, no_header, no_intercept, write_only;
     long sim_rows, sim_fixed;
     /* what the file is asked for; `words` has the texts */
     table t;
@@ -69,6 +69,7 @@ static inline int design_flags_table(design *d, option *list)
     list[n++] = opt_text("simulate-levels", "without --data: levels of each group", &d->level_list);
     list[n++] = opt_number("simulate-fixed", "without --data: regressors beside the intercept", &d->sim_fixed, 0, 50);
     list[n++] = opt_text("simulate-write", "without --data: write the rows to this CSV file", &d->save);
+    list[n++] = opt_flag("write-only", "and no more", &d->write_only);
     return n;
 }
 

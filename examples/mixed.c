@@ -55,8 +55,12 @@ static const char engine_words[] = "auto,iterative,schur,cholmod,dense,dual";
 static void make_model(const design *d, pu_method method, int all, pu_model *model)
 {
     pu_report told;
+    pu_status status;
     memset(model, 0, sizeof *model);
-    need(pu_model_effects(model, all ? d->all : d->rows, d->groups, d->group, d->p, d->X, method, &told), &told);
+    status = pu_model_effects(model, all ? d->all : d->rows, d->groups, d->group, d->p, d->X, method, &told);
+    if (status == PU_E_ARGUMENT && !strncmp(told.where.what, "X (", 3))
+        fail(1, d->term[told.where.index].name, "is a combination of the fixed effects before it, the intercept included");
+    need(status, &told);
 }
 
 /* The engine of a word of the command line; what this library has not is refused. */
@@ -398,22 +402,24 @@ static void print_tables(const design *d, const request *ask, const result *r)
         printf("\n");
     }
     estimates_explain(fit, r->has_errors);
+    for (i = 0; i <= d->groups && r->has_errors && fit->stop != PU_FIT_BOUNDARY; i++)
+        if (r->variance[i].se != r->variance[i].se) printf("  %s has no standard error: the data do not identify it\n", r->variance[i].name);
     if (ask->method) printf("\n  REML criterion %.4f; half of it %.4f%s\n", 2 * r->nll, r->nll, nll_error(&r->nll_report).text);
     else printf("\n  NLL %.4f%s\n", r->nll, nll_error(&r->nll_report).text);
     printf("  %ld steps, %ld gradients in %.2f s (%s), %.2f s of processors; reading %.2f s, errors %.2f s; %.0f MB\n  %s\n", (long)fit->step,
            (long)fit->gradients, fit->seconds, pu_fit_stop_text(fit->stop), r->processor, r->read, r->errors, peak_mb(), fit->last.plan);
 }
 
-/* "key": {"variances": {..}, "fixed": {..}} of the standard errors */
+/* "standard_errors": {"variances": {..}, "fixed": {..}} */
 static void json_errors(json *j, const design *d, const result *r)
 {
     json_key(j, "standard_errors");
     if (!j->file) return;
-    fprintf(j->file, "{");
-    j->keys = 0;
-    json_estimates(j, "variances", (int)d->groups + 1, r->variance, 1);
-    json_estimates(j, "fixed", (int)d->p, r->fixed, 1);
-    fprintf(j->file, "\n  }");
+    fprintf(j->file, "{\"variances\": ");
+    json_object(j, (int)d->groups + 1, r->variance, 1);
+    fprintf(j->file, ", \"fixed\": ");
+    json_object(j, (int)d->p, r->fixed, 1);
+    fprintf(j->file, "}");
 }
 
 static void write_json(const design *d, const request *ask, const fit_flags *flags, const result *r)

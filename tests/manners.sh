@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, state_space, structural, linear_regression,
+# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, state_space, structural, mixed, linear_regression,
 # ratings, demo, scaling, gradient_error) behave:
 # output that cannot be written is an error; Ctrl-C ends the step, keeps the checkpoint and prints what there is; off a terminal
 # there are lines of progress; what is left out is told; messages about a file say what to try.
@@ -235,6 +235,88 @@ says "state_space: two ways" 2 "one of them is enough" "$space" --anchor --unit
 says "state_space: series of vectors" 2 "a series of vectors is one" "$space" --outputs 2 --series 2
 says "state_space: each of what?" 2 "is for columns of --data" "$space" --each
 
+# ---- mixed: what scripts rely on, and lme4
+
+mixed="$programs/mixed"
+says "mixed: simulated" 0 "by schur" "$mixed" --json m.json --svg m.svg --effects m.csv
+grep -q '"converged": true' m.json && grep -q '"stop": "converged' m.json && grep -q '"engine": "schur"' m.json &&
+    [[ $(number nll_se m.json) == 0 && $(number seconds m.json) && $(number peak_mb m.json) && $(number iterations m.json) ]] &&
+    grep -qE '"variances": \{"a": [0-9.e-]+, "b": [0-9.e-]+, "residual": [0-9.e-]+\}' m.json &&
+    grep -qE '"fixed": \{"intercept": [0-9.e-]+, "x1": [0-9.e-]+\}' m.json &&
+    grep -qE '"standard_errors": \{"variances": \{"a": [0-9.e-]+, .*\}, "fixed": \{"intercept": [0-9.e-]+' m.json
+verdict "mixed: keys" $?
+[[ $(grep -c '<circle' m.svg) == 48 && $(grep -c '</svg>' m.svg) == 3 && $(wc -l <m.csv) == 1101 ]] &&
+    head -n 1 m.csv | grep -qx 'group,level,rows,mean,sd'
+verdict "mixed: the largest effects, and all of them" $?
+"$mixed" --engine iterative --quiet --json probes.json
+awk -v a="$(number nll probes.json)" -v b="$(number nll m.json)" -v w="$(number nll_95 probes.json)" \
+    'BEGIN { exit !(w > 0 && (a - b) ^ 2 <= 4 * w ^ 2) }' # twice the 95 % interval: 1 in 10,000
+verdict "mixed: the probes' likelihood agrees within its error" $?
+awk 'function u() { s = s * 16807 % 2147483647; return s / 2147483647 }
+     function n() { return (u() + u() + u() + u() - 2) * sqrt(3) }
+     BEGIN { s = 11; print "score,school,class,age,sex"
+         for (i = 0; i < 9; i++) { a[i] = n(); v[i] = 0.4 * n() }
+         for (i = 0; i < 27; i++) b[i] = 0.7 * n()
+         for (m = 0; m < 240; m++) {
+             i = int(9 * u()); j = 3 * i + int(3 * u()); x = 10 + 2 * n(); f = int(3 * u())
+             y = 2 + 0.3 * x + 0.5 * f + a[i] + b[j] + v[i] * (x - 10) + 0.8 * n()
+             printf "%s,\"school %d\",%d,%.6f,%s\n", m % 29 == 7 ? "NA" : sprintf("%.6f", y), i, j % 3, x, substr("fmx", f + 1, 1)
+         } }' >pupils.csv
+pupils=("$mixed" --data pupils.csv --response score --groups school,school:class --slopes school:age --fixed 'age,factor(sex)')
+# lme4: lmer(score ~ age + factor(sex) + (1 | school) + (1 | school:class) + (0 + age | school)), bobyqa with rhoend = 1e-11.
+# A fit ends within a few thousandths of a standard error; of what it depends on quadratically less is left.
+says "mixed: REML" 0 "left out: 9 rows without a response" "${pupils[@]}" --method reml --json pupils.json --effects pupils_effects.csv
+agree "mixed: REML criterion" "$(number reml_criterion pupils.json)" 615.869739464 1e-8
+agree "mixed: nll" "$(number nll pupils.json)" 307.934869732 1e-8
+variance_of() { grep '"variances": {' "$2" | head -n 1 >values && number "$1" values; }
+fixed_of() { grep '^  "fixed": {' "$2" >values && number "$1" values; }
+agree "mixed: variance of schools" "$(variance_of school pupils.json)" 3.26880352915 1e-4
+agree "mixed: variance of classes" "$(variance_of school:class pupils.json)" 0.12139421011 1e-4
+agree "mixed: variance of slopes" "$(variance_of school:age pupils.json)" 0.02223146508 1e-4
+agree "mixed: residual" "$(variance_of residual pupils.json)" 0.59477940283 1e-5
+agree "mixed: intercept" "$(fixed_of intercept pupils.json)" 1.025607978 1e-4
+agree "mixed: coefficient" "$(fixed_of age pupils.json)" 0.388144494 1e-5
+agree "mixed: level of a factor" "$(fixed_of sex=x pupils.json)" 0.821479561 1e-5
+agree "mixed: error of the intercept" "$(error_of intercept pupils.json)" 0.6734455569 1e-4
+agree "mixed: error of a coefficient" "$(error_of age pupils.json)" 0.0568571795 1e-4
+agree "mixed: an effect" "$(awk -F, '$1 == "\"school:age\"" && $2 == "\"school 3\"" { print $4 }' pupils_effects.csv)" -0.202862031 1e-4
+"${pupils[@]}" --method ml --quiet --json pupils.json --effects pupils_effects.csv
+agree "mixed: NLL" "$(number nll pupils.json)" 304.034654688 1e-8
+agree "mixed: variance by ML" "$(variance_of school:age pupils.json)" 0.01798755882 1e-4
+agree "mixed: intercept by ML" "$(fixed_of intercept pupils.json)" 1.025144244 1e-4
+agree "mixed: error by ML" "$(error_of age pupils.json)" 0.0524613138 1e-4
+agree "mixed: sd of an effect" "$(awk -F, '$1 == "\"school:age\"" && $2 == "\"school 3\"" { print $5 }' pupils_effects.csv)" 0.0678477314 1e-4
+printf 'school;class;age;sex\nschool 3;1;9.5;m\nschool 3;9;9.5;m\nschool 99;1;9.5;m\n' >new.csv
+"${pupils[@]}" --quiet --predict new.csv --out new_out.csv && [[ $(wc -l <new_out.csv) == 4 ]] &&
+    awk -F, 'NR > 1 { if (!($4 > last)) bad = 1; last = $4 } END { exit bad }' new_out.csv
+verdict "mixed: what is less known is predicted less sharply" $?
+head -n 1 new_out.csv | grep -qx 'row,mean,sd.mean,sd,low,high,y'
+verdict "mixed: columns of predictions" $?
+tr ',' '\t' <pupils.csv | tail -n +2 >numbered.tsv
+"$mixed" --data numbered.tsv --response 1 --groups 2,2:3 --slopes 2:4 --fixed '4,factor(5)' --quiet --json numbered.json
+agree "mixed: columns by number" "$(number nll numbered.json)" "$(number nll pupils.json)" 1e-12
+says "mixed: of what?" 2 "--response: which column" "$mixed" --data pupils.csv
+says "mixed: groups?" 2 "--groups: which columns" "$mixed" --data pupils.csv --response score
+says "mixed: no such column" 1 "pupils.csv: there is no column x; there is score, school, class, age, sex" \
+    "$mixed" --data pupils.csv --response score --groups x
+says "mixed: names as numbers" 1 "line 2, column 5: not a number: m" "$mixed" --data pupils.csv --response score --groups school --fixed sex
+says "mixed: columns that depend" 1 "is a combination of the fixed effects before it" \
+    "$mixed" --data pupils.csv --response score --groups school --fixed 'factor(sex),factor(class),factor(school),factor(school:class)'
+says "mixed: twice" 2 "school: is twice in --groups" "$mixed" --data pupils.csv --response score --groups school,school
+says "mixed: explains itself" 2 "cannot explain itself" "$mixed" --data pupils.csv --response score --groups school --fixed score
+awk 'BEGIN { print "y,row"; for (i = 0; i < 60; i++) print i * 7919 % 101 "," i }' >rows.csv
+says "mixed: a level for every row" 0 "row has no standard error: the data do not identify it" "$mixed" --data rows.csv --response y --groups row
+says "mixed: predictions where?" 2 "go together" "${pupils[@]}" --predict new.csv
+says "mixed: columns of nothing" 2 "--data: is needed" "$mixed" --groups a
+says "mixed: sizes beside a file" 2 "says how to simulate" "${pupils[@]}" --simulate-rows 7
+says "mixed: an engine that is not there" 2 "--engine" "$mixed" --engine kalman
+printf 'y,a\n3,p\n3,q\n3,p\n' >same.csv
+says "mixed: nothing to explain" 1 "is the same in all rows" "$mixed" --data same.csv --response y --groups a
+if [[ -c /dev/full ]]; then
+    says "mixed: effects on a full disk" 1 "/dev/full: writing failed" "$mixed" --effects /dev/full
+    says "mixed: a picture on a full disk" 1 "/dev/full: writing failed" "$mixed" --svg /dev/full
+fi
+
 # ---- threads that wait must not burn processors: with as many as there are, first takes about the time of one
 
 # milliseconds THREADS: of processors, user and system, the less of three runs
@@ -313,6 +395,18 @@ interrupted()
         [[ $code == 130 ]] && grep -q "interrupted" err || return 1
     done
 }
+
+"$mixed" --simulate-rows 200000 --simulate-levels 40000,20000 --engine iterative --samples 100 --progress 1e-9 --json part.json >out 2>err &
+pid=$!
+for ((wait = 0; wait < 6000; wait++)); do # the next step takes longer than a look
+    grep -q 'step 1' err && break
+    sleep 0.01
+done
+kill -INT $pid 2>/dev/null
+code=0
+wait $pid || code=$?
+[[ $code == 130 ]] && grep -q 'interrupted after step' err && grep -q '"stop": "stopped by the caller"' part.json
+verdict "Ctrl-C: mixed: code $code" $?
 
 # What they measure takes minutes, so that none of them is at its end when it is interrupted.
 interrupted part.json "$programs/scaling" --length 30000000 --json part.json &&

@@ -91,7 +91,10 @@ static inline int design_column(design *d, const char *word, size_t length, int 
 static inline void design_group_add(design *d, int of, int slope)
 {
     const int g = (int)d->groups++;
+    int i;
     if (g == DESIGN_GROUPS) fail(2, "--groups", "there are too many");
+    for (i = 0; i < g; i++)
+        if (d->of[i] == of && d->slope[i] == slope) fail(2, d->words[of], slope < 0 ? "is twice in --groups" : "has this slope twice");
     d->of[g] = of, d->slope[g] = slope;
 }
 
@@ -241,6 +244,8 @@ static inline void design_load(design *d)
     }
     d->all = d->t.rows;
     d->y = d->column[0].number;
+    for (m = 1; m < d->rows && d->y[m] >= d->y[0] && d->y[m] <= d->y[0]; m++) continue;
+    if (m == d->rows) fail(1, d->column[0].name, "is the same in all rows: there is nothing to explain");
     d->hidden = need_reals(d->all - d->rows);
     for (m = d->rows; m < d->all; m++) d->hidden[m - d->rows] = d->y[m], d->y[m] = (pu_real)NAN;
     design_groups(d);

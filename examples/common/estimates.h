@@ -225,18 +225,24 @@ static inline void json_converged(json *j, const pu_fit_report *report)
 }
 
 /* The estimates as an object: their values, or their standard errors. */
-static inline void json_estimates(json *j, const char *key, int count, const estimate *e, int errors)
+static inline void json_object(json *j, int count, const estimate *e, int errors)
 {
     int k;
-    json_key(j, key);
     if (!j->file) return;
+    fprintf(j->file, "{");
     for (k = 0; k < count; k++) {
-        fprintf(j->file, k ? ", " : "{");
+        if (k) fprintf(j->file, ", ");
         json_string(j, e[k].name);
         fprintf(j->file, ": ");
         json_value(j, errors ? e[k].se : e[k].value);
     }
     fprintf(j->file, "}");
+}
+
+static inline void json_estimates(json *j, const char *key, int count, const estimate *e, int errors)
+{
+    json_key(j, key);
+    json_object(j, count, e, errors);
 }
 
 #endif /* EXAMPLES_ESTIMATES_H */

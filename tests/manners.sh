@@ -396,15 +396,16 @@ interrupted()
     done
 }
 
-"$mixed" --simulate-rows 200000 --simulate-levels 40000,20000 --engine iterative --samples 100 --progress 1e-9 --json part.json >out 2>err &
-pid=$!
-for ((wait = 0; wait < 6000; wait++)); do # the next step takes longer than a look
-    grep -q 'step 1' err && break
-    sleep 0.01
+# Interrupted by a later moment at every attempt until that is within the fit, which takes seconds.
+for delay in 0.5 1 2 4 8; do
+    "$mixed" --engine dense --simulate-levels 800,300 --simulate-fixed 0 --json part.json >out 2>err &
+    pid=$!
+    sleep $delay
+    kill -INT $pid 2>/dev/null
+    code=0
+    wait $pid || code=$?
+    grep -q 'interrupted after step' err && break
 done
-kill -INT $pid 2>/dev/null
-code=0
-wait $pid || code=$?
 [[ $code == 130 ]] && grep -q 'interrupted after step' err && grep -q '"stop": "stopped by the caller"' part.json
 verdict "Ctrl-C: mixed: code $code" $?
 

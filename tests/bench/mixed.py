@@ -132,7 +132,7 @@ def main():
     p.add_argument("--rivals", default="gpboost iterative,gpboost cholesky,lme4")
     p.add_argument("--rounds", type=int, default=1)
     p.add_argument("--threads", type=int, default=2)
-    p.add_argument("--samples", type=int, default=50)
+    p.add_argument("--samples", type=int, default=16)
     p.add_argument("--limit", type=float, default=900, help="seconds for one fit")
     p.add_argument("--memory", type=int, default=16000, help="MB of address space for one fit")
     p.add_argument("--json", default="build/mixed.json")

@@ -15072,7 +15072,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
         p->A = pu__reals(arena, p->D, p->D);
     if (pu__diffuse(Gamma) && !Phi->row)
         p->unit = pu__reals(arena, p->M, 1);
-    if (pu__diffuse(Gamma)) {
+    if (Gamma->form == PU_FORM_STATES && pu__diffuse(Gamma)) {
         pu_int S = pu__ssm(Gamma)->states;
         p->diffuse = pu__doubles(arena, 3 * (S + 1), S);
     }
@@ -20911,7 +20911,7 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
     int dual = w->engine == PU_DUAL, kalman = w->engine == PU_KALMAN;
     const pu_real *diag = dual ? known : e->diag;
     int all = job->out->nu || job->out->x; /* wanted: not the error alone */
-    double eps2 = (double)PU__EPS * (double)PU__EPS, kappa = kalman ? 1 : e->kappa, b, square;
+    double eps2 = (double)PU__EPS * (double)PU__EPS, kappa = kalman ? 1 : e->kappa, b, square = 0;
     double worst = 0, largest = 0; /* squares, whose roots are taken at the end */
     memset(m, 0, sizeof *m);
     if (pu__residual_square(job, w, kappa, &square))

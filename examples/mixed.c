@@ -377,6 +377,19 @@ static void print_left_out(const design *d)
     if (d->t.comments) printf("  left out: %ld lines that begin with #\n", d->t.comments);
 }
 
+/* How good the likelihood is, with this program's flag where the solver should go on. */
+static nll_words likelihood_error(const pu_report *report)
+{
+    pu_report told = *report;
+    nll_words w;
+    told.nll_converged = 1;
+    w = nll_error(&told);
+    if (report->served[PU_ITERATIVE] && !report->nll_converged)
+        snprintf(w.text + strlen(w.text), sizeof w.text - strlen(w.text), ", about %.2g more from solves that end early (a smaller --tolerance)",
+                 report->nll_gap);
+    return w;
+}
+
 static void print_tables(const design *d, const request *ask, const result *r)
 {
     const pu_fit_report *fit = &r->fit;
@@ -404,8 +417,8 @@ static void print_tables(const design *d, const request *ask, const result *r)
     estimates_explain(fit, r->has_errors);
     for (i = 0; i <= d->groups && r->has_errors && fit->stop != PU_FIT_BOUNDARY; i++)
         if (r->variance[i].se != r->variance[i].se) printf("  %s has no standard error: the data do not identify it\n", r->variance[i].name);
-    if (ask->method) printf("\n  REML criterion %.4f; half of it %.4f%s\n", 2 * r->nll, r->nll, nll_error(&r->nll_report).text);
-    else printf("\n  NLL %.4f%s\n", r->nll, nll_error(&r->nll_report).text);
+    if (ask->method) printf("\n  REML criterion %.4f; half of it %.4f%s\n", 2 * r->nll, r->nll, likelihood_error(&r->nll_report).text);
+    else printf("\n  NLL %.4f%s\n", r->nll, likelihood_error(&r->nll_report).text);
     printf("  %ld steps, %ld gradients in %.2f s (%s), %.2f s of processors; reading %.2f s, errors %.2f s; %.0f MB\n  %s\n", (long)fit->step,
            (long)fit->gradients, fit->seconds, pu_fit_stop_text(fit->stop), r->processor, r->read, r->errors, peak_mb(), fit->last.plan);
 }
@@ -457,7 +470,7 @@ static void read_options(int argc, char **argv, request *ask, design *d, fit_fla
     int n = 0;
     memset(ask, 0, sizeof *ask);
     design_default(d), fit_flags_default(flags);
-    ask->tolerance = 1e-6, flags->samples = 50;
+    ask->tolerance = 1e-6, flags->samples = 16;
     n += design_flags_table(d, list + n);
     list[n++] = opt_choice("method", "maximum likelihood, or restricted", &ask->method, "ml,reml");
     list[n++] = opt_choice("engine", "auto takes the cheapest", &ask->engine, engine_words);

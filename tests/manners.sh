@@ -260,12 +260,13 @@ awk 'function u() { s = s * 16807 % 2147483647; return s / 2147483647 }
          for (m = 0; m < 240; m++) {
              i = int(9 * u()); j = 3 * i + int(3 * u()); x = 10 + 2 * n(); f = int(3 * u())
              y = 2 + 0.3 * x + 0.5 * f + a[i] + b[j] + v[i] * (x - 10) + 0.8 * n()
-             printf "%s,\"school %d\",%d,%.6f,%s\n", m % 29 == 7 ? "NA" : sprintf("%.6f", y), i, j % 3, x, substr("fmx", f + 1, 1)
+             printf "%s,\"school %d\",%d,%.6f,%s\n", m % 29 == 7 ? "NA" : sprintf("%.6f", y),
+                 i, j % 3, x, substr("fmx", f + 1, 1)
          } }' >pupils.csv
 pupils=("$mixed" --data pupils.csv --response score --groups school,school:class --slopes school:age --fixed 'age,factor(sex)')
 # lme4: lmer(score ~ age + factor(sex) + (1 | school) + (1 | school:class) + (0 + age | school)), bobyqa with rhoend = 1e-11.
 # A fit ends within a few thousandths of a standard error; of what it depends on quadratically less is left.
-says "mixed: REML" 0 "left out: 9 rows without a response" "${pupils[@]}" --method reml --json pupils.json --effects pupils_effects.csv
+says "mixed: REML" 0 "left out: 9 rows without a response" "${pupils[@]}" --method reml --json pupils.json --effects effects.csv
 agree "mixed: REML criterion" "$(number reml_criterion pupils.json)" 615.869739464 1e-8
 agree "mixed: nll" "$(number nll pupils.json)" 307.934869732 1e-8
 variance_of() { grep '"variances": {' "$2" | head -n 1 >values && number "$1" values; }
@@ -279,13 +280,14 @@ agree "mixed: coefficient" "$(fixed_of age pupils.json)" 0.388144494 1e-5
 agree "mixed: level of a factor" "$(fixed_of sex=x pupils.json)" 0.821479561 1e-5
 agree "mixed: error of the intercept" "$(error_of intercept pupils.json)" 0.6734455569 1e-4
 agree "mixed: error of a coefficient" "$(error_of age pupils.json)" 0.0568571795 1e-4
-agree "mixed: an effect" "$(awk -F, '$1 == "\"school:age\"" && $2 == "\"school 3\"" { print $4 }' pupils_effects.csv)" -0.202862031 1e-4
-"${pupils[@]}" --method ml --quiet --json pupils.json --effects pupils_effects.csv
+slope_of() { awk -F, -v c="$1" '$1 == "\"school:age\"" && $2 == "\"school 3\"" { print $c }' effects.csv; }
+agree "mixed: an effect" "$(slope_of 4)" -0.202862031 1e-4
+"${pupils[@]}" --method ml --quiet --json pupils.json --effects effects.csv
 agree "mixed: NLL" "$(number nll pupils.json)" 304.034654688 1e-8
 agree "mixed: variance by ML" "$(variance_of school:age pupils.json)" 0.01798755882 1e-4
 agree "mixed: intercept by ML" "$(fixed_of intercept pupils.json)" 1.025144244 1e-4
 agree "mixed: error by ML" "$(error_of age pupils.json)" 0.0524613138 1e-4
-agree "mixed: sd of an effect" "$(awk -F, '$1 == "\"school:age\"" && $2 == "\"school 3\"" { print $5 }' pupils_effects.csv)" 0.0678477314 1e-4
+agree "mixed: sd of an effect" "$(slope_of 5)" 0.0678477314 1e-4
 printf 'school;class;age;sex\nschool 3;1;9.5;m\nschool 3;9;9.5;m\nschool 99;1;9.5;m\n' >new.csv
 "${pupils[@]}" --quiet --predict new.csv --out new_out.csv && [[ $(wc -l <new_out.csv) == 4 ]] &&
     awk -F, 'NR > 1 { if (!($4 > last)) bad = 1; last = $4 } END { exit bad }' new_out.csv
@@ -299,13 +301,15 @@ says "mixed: of what?" 2 "--response: which column" "$mixed" --data pupils.csv
 says "mixed: groups?" 2 "--groups: which columns" "$mixed" --data pupils.csv --response score
 says "mixed: no such column" 1 "pupils.csv: there is no column x; there is score, school, class, age, sex" \
     "$mixed" --data pupils.csv --response score --groups x
-says "mixed: names as numbers" 1 "line 2, column 5: not a number: m" "$mixed" --data pupils.csv --response score --groups school --fixed sex
+school=("$mixed" --data pupils.csv --response score --groups school)
+says "mixed: names as numbers" 1 "line 2, column 5: not a number: m" "${school[@]}" --fixed sex
 says "mixed: columns that depend" 1 "is a combination of the fixed effects before it" \
-    "$mixed" --data pupils.csv --response score --groups school --fixed 'factor(sex),factor(class),factor(school),factor(school:class)'
+    "${school[@]}" --fixed 'factor(sex),factor(class),factor(school),factor(school:class)'
 says "mixed: twice" 2 "school: is twice in --groups" "$mixed" --data pupils.csv --response score --groups school,school
-says "mixed: explains itself" 2 "cannot explain itself" "$mixed" --data pupils.csv --response score --groups school --fixed score
+says "mixed: explains itself" 2 "cannot explain itself" "${school[@]}" --fixed score
 awk 'BEGIN { print "y,row"; for (i = 0; i < 60; i++) print i * 7919 % 101 "," i }' >rows.csv
-says "mixed: a level for every row" 0 "row has no standard error: the data do not identify it" "$mixed" --data rows.csv --response y --groups row
+says "mixed: a level for every row" 0 "row has no standard error: the data do not identify it" \
+    "$mixed" --data rows.csv --response y --groups row
 says "mixed: predictions where?" 2 "go together" "${pupils[@]}" --predict new.csv
 says "mixed: columns of nothing" 2 "--data: is needed" "$mixed" --groups a
 says "mixed: sizes beside a file" 2 "says how to simulate" "${pupils[@]}" --simulate-rows 7

@@ -447,8 +447,8 @@ TEST regressors_shift_the_data(void)
    all entries would have b near 1000, and levels that make up for it. */
 TEST levels_of_rows_are_not_regressed(void)
 {
-    enum { ROWS = 6, MANY = 150, PARAMS = 2 * ROWS + ROWS + 1 };
-    pu_real *X = tc_normal(61, MANY * ROWS), *y = tc_normal(62, MANY * ROWS), *z = tc_normal(63, MANY), theta[PARAMS];
+    enum { ROWS = 6, MANY = 150, ENTRIES = 2 * ROWS + ROWS + 1 };
+    pu_real *X = tc_normal(61, MANY * ROWS), *y = tc_normal(62, MANY * ROWS), *z = tc_normal(63, MANY), theta[ENTRIES];
     pu_model inner, model;
     pu_fit_options o;
     pu_fit_report fit;
@@ -465,13 +465,13 @@ TEST levels_of_rows_are_not_regressed(void)
     data = pu_data_nan(MANY, ROWS, y);
     ASSERT_EQ(PU_OK, pu_model_factors(&inner, ROWS, 1, NULL));
     ASSERT_EQ(PU_OK, pu_model_regressors(&model, &inner, 1, X, MANY, NULL));
-    ASSERT(model.params == PARAMS);
+    ASSERT(model.params == ENTRIES);
     ASSERT_EQ(PU_OK, pu_model_start(&model, &data, 1, theta, NULL));
     /* standard error: noise and factor of variance 1.25 over 900 entries, X of variance 1; five of them */
-    at_start = theta[PARAMS - 1];
+    at_start = theta[ENTRIES - 1];
     TC_CLOSE(at_start, 0.7, 5 * sqrt(1.25 / 900) + PU_TEST_PICK(0, 0.01));
     TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &fit), PU_OK);
-    TC_CLOSE(theta[PARAMS - 1], 0.7, 5 * sqrt(1.25 / 900) + PU_TEST_PICK(0, 0.01));
+    TC_CLOSE(theta[ENTRIES - 1], 0.7, 5 * sqrt(1.25 / 900) + PU_TEST_PICK(0, 0.01));
     for (int row = 0; row < ROWS; row++) TC_CLOSE(theta[ROWS + row], 1000 * row, 2);
     PASS();
 }

@@ -272,7 +272,7 @@ TEST entries_are_those_of_the_matrix(double kappa)
         pu_real *diag = tc_reals(n), grad[2] = {0, 0};
         ASSERT(m.op.band < n);
         TC_STATUS(m.op.diag(&m.op, diag, tc_reals(m.op.work)), PU_OK);
-        TC_STATUS(m.op.band_add(&m.op, width, band), PU_OK);
+        TC_STATUS(m.op.band_add(&m.op, width, band, NULL), PU_OK);
         for (pu_int i = 0; i < n; i++) {
             TC_CLOSE(diag[i], m.G[i * n + i], 8 * PU_TEST_EPS * m.size);
             for (pu_int j = 0; j <= i; j++) {
@@ -290,7 +290,7 @@ TEST entries_are_those_of_the_matrix(double kappa)
                 norm += twice * fabs(s) * (fabs(entry) / tau + (1 + kappa) * fabs(other));
             }
         }
-        TC_STATUS(m.op.band_grad(&m.op, width, S, 0.5, grad), PU_OK);
+        TC_STATUS(m.op.band_grad(&m.op, width, S, 0.5, grad, NULL), PU_OK);
         TC_CLOSE(grad[0], want[0] / 2, 16 * PU_TEST_EPS * norm);
         if (m.op.params > 1) TC_CLOSE(grad[1], want[1] / 2, 16 * PU_TEST_EPS * norm);
         tc_release(NULL);

@@ -22600,6 +22600,7 @@ PU__FN void pu__standard_errors(const pu__job *job, pu_report *report)
     double squares = (double)job->K * (double)pu__most(job->exact ? job->served[PU_ITERATIVE] : job->N, 1);
     double errors = 0;
     double size = 0;
+    pu__zeros(job->se, n); /* of psi where nobody asks for it */
     for (pu_int i = 0; i < wanted; i++) {
         double grad = (double)job->grads[i];
         pu_real *group = job->grads + s->group + i;

@@ -12574,6 +12574,7 @@ typedef struct {
     double *wide, *wide_diag; /* the same as they were summed up, for an engine in double; else NULL */
     const pu_real *l, *e; /* M = (e + l) e^-1 (e + l)': these of A, or */
     pu_real *own_l, *own_e;
+    pu_real *inverse;    /* n: 1/e */
     double logdet;       /* of M */
     double shift;        /* the diagonal was raised by this share for it */
     /* For making it: the observed entries of Phi by columns, as row and place; a row of A, and which of it is there. */
@@ -12633,8 +12634,10 @@ PU__FN void pu__sparse_layout(pu__sparse *S, pu__arena *arena, pu_int n, pu_int 
     S->start = pu__indices(arena, n + 1);
     S->index = (int32_t *)pu__take(arena, room, 1, sizeof(int32_t));
     S->diag = pu__reals(arena, n, 1);
-    if (use & PU__SPARSE_REAL)
+    if (use & PU__SPARSE_REAL) {
         S->value = pu__reals(arena, room, 1);
+        S->inverse = pu__reals(arena, n, 1);
+    }
     if (use & PU__SPARSE_WIDE) {
         S->wide = pu__doubles(arena, room, 1);
         S->wide_diag = pu__doubles(arena, n, 1);
@@ -12795,13 +12798,16 @@ PU__INLINE void pu__sparse_times(const pu__sparse *S, int wide, const pu_real *X
     }
 }
 
-/* Y = A X, or Y += A X. work: 2 n reals per column. */
+/* How many of the k columns go together from column j on; two or three are filled up with zeros: latency is what counts. */
+PU__FN pu_int pu__sparse_group(pu_int k, pu_int j) { return pu__min(PU__CSR_WIDE, k - j); }
+
+/* Y = A X, or Y += A X. work: 4 n reals per column, so that two have room for four, twice. */
 PU__FN void pu__sparse_apply(const pu__sparse *S, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     pu_int n = S->n, wide;
     pu_real *U = work + PU__CSR_WIDE * n;
     for (pu_int j = 0; j < k; j += wide) {
-        wide = pu__csr_group(k, j);
+        wide = pu__sparse_group(k, j);
         if (wide == 1) {
             pu__sparse_times(S, 1, pu__col(X, j), pu__col(Y, j), add);
             continue;
@@ -12823,7 +12829,7 @@ PU__INLINE void pu__split_rows(const pu__sparse *S, int wide, pu_real *T)
             for (int c = 0; c < wide; c++)
                 t[c] -= S->l[s] * T[S->index[s] * wide + c];
         for (int c = 0; c < wide; c++)
-            t[c] /= S->e[i];
+            t[c] *= S->inverse[i];
     }
     for (pu_int i = 0; i < S->n; i++)
         for (int c = 0; c < wide; c++)
@@ -12831,20 +12837,20 @@ PU__INLINE void pu__split_rows(const pu__sparse *S, int wide, pu_real *T)
     for (pu_int i = S->n - 1; i >= 0; i--) {
         pu_real *t = T + i * wide;
         for (int c = 0; c < wide; c++)
-            t[c] /= S->e[i];
+            t[c] *= S->inverse[i];
         for (pu_int s = S->start[i]; s < S->start[i + 1]; s++)
             for (int c = 0; c < wide; c++)
                 T[S->index[s] * wide + c] -= S->l[s] * t[c];
     }
 }
 
-/* Y = M^-1 X */
+/* Y = M^-1 X. work: 2 n reals per column. */
 PU__FN pu_status pu__split_solve(PU__SOLVE_ARGS)
 {
     const pu__sparse *S = (const pu__sparse *)op->data;
     pu_int wide;
     for (pu_int j = 0; j < k; j += wide) {
-        wide = pu__csr_group(k, j);
+        wide = pu__sparse_group(k, j);
         if (wide == 1) {
             pu__copy(pu__col(Y, j), pu__col(X, j), S->n);
             pu__split_rows(S, 1, pu__col(Y, j));
@@ -12868,7 +12874,8 @@ PU__FN pu_status pu__split_logdet(PU__LOGDET_ARGS)
 PU__FN pu_op pu__op_split(const pu__sparse *S)
 {
     pu_op op = PU__ZERO;
-    op.rows = op.cols = op.work = S->n;
+    op.rows = op.cols = S->n;
+    op.work = 2 * S->n;
     op.trusted = 2;
     op.data = S;
     op.solve = pu__split_solve;
@@ -12923,8 +12930,10 @@ PU__FN pu_status pu__split_make(pu__sparse *S, int incomplete, pu_int datum, pu_
         if (S->shift > 1e12)
             return pu__fail(report, PU_E_NOT_DEFINITE, "A (no incomplete factor: options.solve.preconditioner)", datum, -1);
     }
-    for (pu_int i = 0; i < S->n; i++)
+    for (pu_int i = 0; i < S->n; i++) {
         pu__logs_add(&logs, (double)S->e[i]);
+        S->inverse[i] = 1 / S->e[i];
+    }
     S->logdet = logs.sum + log(logs.product);
     return PU_OK;
 }
@@ -13161,7 +13170,7 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
     g->M = plan->M; /* one that is made is put there by its maker */
     if (g->M || plan->made) {
         g->z = pu__cols(arena, n, kmax);
-        g->M_work = pu__reals(arena, g->M ? g->M->work : n, kmax);
+        g->M_work = pu__reals(arena, g->M ? g->M->work : 2 * n, kmax);
     } else if (plan->solver == PU_PCG) {
         g->m = pu__far_reals(arena, n, data);
         g->minv = pu__far_reals(arena, n, data);
@@ -15066,7 +15075,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
         p->scaled = pu__reals(arena, kmax, 1);
         p->sums = pu__doubles(arena, kmax, 2);
     }
-    p->work = pu__far_reals(arena, pu__most(pu__most(p->Gamma->op.work, p->Phi->op.work), p->sparse ? 2 * p->D : 0), kmax);
+    p->work = pu__far_reals(arena, pu__most(pu__most(p->Gamma->op.work, p->Phi->op.work), p->sparse ? 4 * p->D : 0), kmax);
     p->work_host = far ? pu__reals(arena, pu__most(Gamma->work, Phi->work), 1) : p->work;
     if (form)
         p->A = pu__reals(arena, p->D, p->D);
@@ -19070,8 +19079,8 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     case PU_CHOLMOD:
         /* A, its order and its factor; Sigma takes about as many operations, without matrices to multiply */
         return job->factor_flops < 0 ? 1e300
-                                     : 40 * (2 * job->room + D) + 20 * job->factor_entries +
-                                           (0.15 + 1.2 * grad) * job->factor_flops;
+                                     : 150 * (2 * job->room + D) + 60 * job->factor_entries +
+                                           (0.2 + 1.8 * grad) * job->factor_flops;
     case PU_KALMAN:
         if (job->Gamma->form == PU_FORM_CHAIN)
             return pu__chain_cost(pu__chain_of(job->Gamma), grad > 0);
@@ -19395,7 +19404,7 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     e->sparse = &w->sparse;
     e->all_rows = job->want_fit;
     w->M = pu__op_split(&w->sparse);
-    w->M.rows = w->M.cols = w->M.work = D;
+    w->M.rows = w->M.cols = D;
     if (job->plan.made)
         w->run.M = &w->M;
     if (pu__has_control(job))

@@ -801,22 +801,21 @@ TEST cholmod_serves_probes(void)
    and dual would take minutes. */
 TEST cholmod_on_a_large_grid(void)
 {
-    enum { W = 70, N = W * W, LINKS = 2 * W * (W - 1), B = W + 1 };
+    enum { W = 70, N = W * W, PAIRS = 2 * W * (W - 1), B = W + 1 };
     static const pu_int probe[3] = {0, N / 2 + W / 2, N - 1};
-    pu_int *start = (pu_int *)tc_bytes((LINKS + 1) * sizeof(pu_int)), *index = (pu_int *)tc_bytes(2 * LINKS * sizeof(pu_int));
-    pu_real *value = tc_reals(2 * LINKS), *alpha = tc_reals(N), *psi = tc_reals(LINKS), *y = tc_normal(3, LINKS);
-    pu_real *mean = tc_reals(N), *variance = tc_reals(N), *grad = tc_reals(N), any;
+    pu_int *start = (pu_int *)tc_bytes((PAIRS + 1) * sizeof(pu_int)), *index = (pu_int *)tc_bytes(2 * PAIRS * sizeof(pu_int));
+    pu_real *value = tc_reals(2 * PAIRS), *alpha = tc_reals(N), *psi = tc_reals(PAIRS), *y = tc_normal(3, PAIRS);
+    pu_real *mean = tc_reals(N), *variance = tc_reals(N), *grad = tc_reals(N);
     double *band = tc_doubles((pu_int)N * B), *b = tc_doubles(N), logdet = 0, want, nll, value_want = 0;
-    pu_csr csr = {LINKS, N, NULL, NULL, NULL};
+    pu_csr csr = {PAIRS, N, NULL, NULL, NULL};
     pu_op Gamma, Phi;
     pu_lgm lgm;
-    pu_data data = pu_data_full(1, LINKS, y);
+    pu_data data = pu_data_full(1, PAIRS, y);
     pu_posterior_result out;
     pu_gradient_result g;
     pu_report report;
     pu_options o;
     pu_int i, j, l, e = 0;
-    (void)any;
     for (i = 0; i < N; i++) {
         alpha[i] = PU_R(0.001), band[i * B] = (double)alpha[i];
         for (j = 0; j < 2; j++) {
@@ -827,7 +826,7 @@ TEST cholmod_on_a_large_grid(void)
             start[e] = 2 * e;
         }
     }
-    for (e = 0; e < LINKS; e++) { /* A = alpha + sum of (z_j - z_i)^2, b = Phi'y */
+    for (e = 0; e < PAIRS; e++) { /* A = alpha + sum of (z_j - z_i)^2, b = Phi'y */
         pu_int a = index[2 * e], c = index[2 * e + 1];
         band[a * B] += 1, band[c * B] += 1, band[c * B + c - a] -= 1;
         b[a] -= (double)y[e], b[c] += (double)y[e];
@@ -874,11 +873,11 @@ TEST cholmod_on_a_large_grid(void)
             continue;
         }
         for (i = 0; i < N; i++) PU_CHECK_CLOSE(mean[i], x[i], 100 * tolerance);
-        for (e = 0; e < LINKS; e++) value_want += ((double)y[e] - x[index[2 * e + 1]] + x[index[2 * e]]) *
+        for (e = 0; e < PAIRS; e++) value_want += ((double)y[e] - x[index[2 * e + 1]] + x[index[2 * e]]) *
                                                   ((double)y[e] - x[index[2 * e + 1]] + x[index[2 * e]]) / 2;
         for (i = 0; i < N; i++) value_want += (double)alpha[i] * (x[i] * x[i] / 2);
     }
-    want = value_want + logdet / 2 - (double)N * log((double)alpha[0]) / 2 + (double)LINKS * 0.91893853320467274;
+    want = value_want + logdet / 2 - (double)N * log((double)alpha[0]) / 2 + (double)PAIRS * 0.91893853320467274;
     PU_CHECK_REL(nll, want, 1e3 * PU_TEST_EPS);
     PASS();
 }

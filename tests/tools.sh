@@ -9,7 +9,8 @@ probe_library()
     probe_program "$program" "${CC_CMD[@]}" -x c - "$@"
 }
 
-# The libraries behind PU_USE_FFTW, PU_USE_CBLAS and PU_USE_CHOLMOD. OpenBLAS's header would bring <complex.h> and its macro I along.
+# The libraries behind PU_USE_FFTW, PU_USE_CBLAS and PU_USE_CHOLMOD. OpenBLAS's header would bring <complex.h> and its
+# macro I along.
 find_libraries()
 {
     local link

@@ -231,6 +231,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_structural puf_model_structural
 #define pu_model_structural_at puf_model_structural_at
 #define pu_model_part puf_model_part
+#define pu_model_coefficients puf_model_coefficients
 #define pu_model_dynamic_factors puf_model_dynamic_factors
 #define pu_csr puf_csr
 #define pu_low_rank puf_low_rank
@@ -771,6 +772,12 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model);
      PU_PART_CYCLE        rotation by `frequency` in (0, pi), damped by rho in (0, 1), noise of var.cycle in both states,
                           stationary                              [log var.cycle | logit rho | logit frequency]
      PU_PART_AR           stationary autoregression of order `size`    [atanh gamma.ar, partial autocorrelations | log var.ar]
+     PU_PART_MA           of the autoregression x just before it, which becomes an ARMA: y sees
+                          x_t + theta_1 x_{t-1} + .. + theta_size x_{t-size}, so that its noise e enters as e_t + theta_1 e_{t-1} + ..
+                                                                                                       [atanh gamma.ma]
+                          Not behind an autoregression: of white noise, of variance var.ma             [atanh gamma.ma | log var.ma]
+                          gamma.ma are to theta what partial autocorrelations are to -phi: all polynomials 1 + theta_1 L + .. whose
+                          roots are outside of the unit circle (invertible), and no others. pu_model_coefficients has phi and theta
      PU_PART_MATERN12, 32, 52   Gaussian process with a Matern covariance of smoothness 1/2, 3/2, 5/2: exactly
                           Markov, O(T)                      [log var.matern | log length.matern]
    Levels, slopes and seasons begin diffuse: nothing is known of their first states, and no large number stands for that. The
@@ -790,7 +797,8 @@ typedef enum {
     PU_PART_AR,
     PU_PART_MATERN12,
     PU_PART_MATERN32,
-    PU_PART_MATERN52
+    PU_PART_MATERN52,
+    PU_PART_MA
 } pu_part_kind;
 typedef struct {
     pu_part_kind kind;
@@ -1331,6 +1339,9 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
 PU_DEF pu_op pu_op_readouts(pu_int steps, pu_int states, pu_int outputs, const pu_real *C);
 /* What part i of a structural model adds to y, as a map of z: T x D, for pu_predict_result.map. Without rows where there is no such part. */
 PU_DEF pu_op pu_model_part(const pu_model *model, pu_int i);
+/* phi_1 .. phi_p of part i of a structural model where that is an autoregression, theta_1 .. theta_q where it is a moving average,
+   as of the last set. Returns how many: `size` of that part, and writes them to out unless that is NULL; 0: another part. */
+PU_DEF pu_int pu_model_coefficients(const pu_model *model, pu_int i, pu_real *out);
 
 /* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
    start[0] = 0, and columns strictly increase within a row. Anything else is refused with PU_E_SIZE and the entry of
@@ -7902,6 +7913,7 @@ typedef struct {
     pu_int *diffuse;       /* d: states */
     const pu_real *readout; /* S: a Phi that is the readout of these numbers has the same row for every step */
     pu_int level;          /* a diffuse state that without shocks stays as it is and moves no other; -1: none */
+    int mixes;             /* y may see small differences of large states: the readout has other numbers than 0 and 1 */
 } pu__chain;
 
 /* The chain behind an operator. */
@@ -14106,6 +14118,33 @@ PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double
     return most;
 }
 
+/* Rounding in gradients through B0, whose rows are those of triangles: with X = B0^-1 they are sums of terms that are larger by the
+   length of a row of B0 over its last entry, near unit roots a large number. The gradient in the shock that this entry belongs to
+   is rounded, in double and then to pu_real. As a share of the gradients' terms, like pu__chain_moves. */
+PU__FN double pu__chain_start_rounding(const pu__direct *e)
+{
+    const pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    const double *K0 = c->sums + k->kinds * k->r * (k->S + k->r);
+    double most = 0;
+    for (pu_int i = 0; i < k->S; i++) {
+        const double *row = k->B0 + i * k->r0;
+        double square = 0, size = 0, error;
+        pu_int last = -1;
+        for (pu_int j = 0; j < k->r0; j++) {
+            square += row[j] * row[j];
+            last = row[j] != 0 ? j : last;
+        }
+        for (pu_int j = 0; last >= 0 && j < k->r0; j++)
+            size = pu__max(size, fabs(K0[last * k->r0 + j]));
+        if (last < 0)
+            continue;
+        error = sqrt(square) / fabs(row[last]) * (DBL_EPSILON * e->kappa + (double)PU__EPS * size);
+        most = pu__max(most, error / ((double)k->T + size));
+    }
+    return most;
+}
+
 /* L, from the factor for s_{t-1} to that for s_t: the triangle that N becomes by rotations, the last column first. A column
    that is another one of the triangle before, shifted, takes one. */
 PU__FN void pu__chain_spread(pu__chain_work *c)
@@ -14307,7 +14346,10 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
             pu__chain_covariance(c, t);
         if (t > 0 && spread)
             pu__chain_shocks(e, t, c->row);
-        if (t > 0 && spread && (!rests || t % 8 == 0)) /* at rest the means alone change: a sample of them */
+        /* at rest the means alone change, a sample of them; without covariances L is that of the start */
+        if (t == 0 && !spread && k->mixes)
+            pu__chain_spread(c);
+        if (t > 0 && (spread && !rests ? 1 : (spread || k->mixes) && t % 8 == 1))
             c->moves = pu__max(c->moves, pu__chain_moves(c, pu__chain_kind(k, t), e->column + (t - 1) * S, NULL));
         if (t > 0 && spread && !rests)
             pu__chain_transition(c, t);
@@ -16625,6 +16667,11 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
     for (pu_int kind = 0; job->any_grad && kind < c->chain->kinds; kind++)
         through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * c->chain->r * (S + c->chain->r)));
     relative = pu__max(relative, (double)PU__EPS * through);
+    /* what the rounding of F does to a shock meets states that may be as large once more, in sums that may cancel */
+    if (job->any_grad)
+        relative = pu__max(relative, DBL_EPSILON * c->moves * c->moves / ((double)c->chain->T * (1 + through)));
+    if (job->any_grad)
+        relative = pu__max(relative, pu__chain_start_rounding(e));
     if (job->any_grad)
         relative = pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
     column->rounding.relative = pu__max(relative, column->nll_rounding / size);
@@ -20249,6 +20296,7 @@ typedef struct {
     pu_int state, states;                 /* first and number of states, */
     pu_int shock, shocks, start, starts;  /* shocks, shocks of the start (none: diffuse), */
     pu_int at, params;                    /* and entries of theta */
+    pu_int order, moving;                 /* of an autoregression: p; q of the moving average that y sees of it */
     double F[9], B[9], B0[9];             /* of a Matern part: states x states, for variance one */
     double A[9], v[3];                    /* its generator; e^(A x) applied to the noise's column; see pu__matern_set */
     pu_ar *ar;                            /* of an autoregression */
@@ -20256,7 +20304,7 @@ typedef struct {
 
 /* Data of a structural model. */
 typedef struct {
-    pu_int T, S, count;
+    pu_int T, S, count, moving; /* steps, states, parts; those among them that are moving averages */
     double shortest, longest; /* of the gaps */
     pu__component *parts;
     pu__chain chain;
@@ -20274,7 +20322,7 @@ typedef struct {
 /* The data of a structural model. */
 PU__FN pu__structure *pu__structure_of(const pu_model *model) { return (pu__structure *)model->data; }
 
-/* States of a part, 0 when there is no such part. */
+/* States of a part that is no autoregression or moving average. */
 PU__FN pu_int pu__part_states(const pu_part *p)
 {
     switch (p->kind) {
@@ -20286,9 +20334,8 @@ PU__FN pu_int pu__part_states(const pu_part *p)
     case PU_PART_MATERN52: return 3;
     case PU_PART_SEASON:
     case PU_PART_SEASON_TRIG: return p->size - 1;
-    case PU_PART_AR: return p->size;
+    default: return 0;
     }
-    return 0;
 }
 
 /* Its name in parameters. */
@@ -20301,6 +20348,7 @@ PU__FN const char *pu__part_name(pu_part_kind kind)
     case PU_PART_SEASON_TRIG: return "season";
     case PU_PART_CYCLE: return "cycle";
     case PU_PART_AR: return "ar";
+    case PU_PART_MA: return "ma";
     default: return "matern";
     }
 }
@@ -20308,13 +20356,19 @@ PU__FN const char *pu__part_name(pu_part_kind kind)
 /* Is it one of the Matern parts? Then this many states, else 0. */
 PU__FN pu_int pu__part_smooth(pu_part_kind kind)
 {
-    return kind >= PU_PART_MATERN12 ? (pu_int)kind - (pu_int)PU_PART_MATERN12 + 1 : 0;
+    return kind >= PU_PART_MATERN12 && kind <= PU_PART_MATERN52 ? (pu_int)kind - (pu_int)PU_PART_MATERN12 + 1 : 0;
 }
 
-/* Fills in how many shocks and parameters a part has. */
-PU__FN void pu__component_size(pu__component *c)
+/* Is part n of these a moving average of the autoregression before it? Then its states are among that one's. */
+PU__FN int pu__part_joins(const pu_part *parts, pu_int n)
 {
-    const pu_part *p = &c->part;
+    return n > 0 && parts[n].kind == PU_PART_MA && parts[n - 1].kind == PU_PART_AR;
+}
+
+/* Fills in how many states, shocks and parameters part n of `count` has. */
+PU__FN void pu__component_size(pu__component *c, const pu_part *parts, pu_int n, pu_int count)
+{
+    const pu_part *p = parts + n;
     int moves = !p->constant;
     c->states = pu__part_states(p);
     switch (p->kind) {
@@ -20328,9 +20382,21 @@ PU__FN void pu__component_size(pu__component *c)
         c->shocks = moves ? c->states : 0;
         c->params = moves;
         return;
-    case PU_PART_AR:
+    case PU_PART_MA:
+        c->moving = p->size;
+        c->params = p->size;
+        if (pu__part_joins(parts, n))
+            return;
+        c->states = p->size + 1;
         c->shocks = 1;
-        c->params = c->states + 1;
+        c->params++;
+        break;
+    case PU_PART_AR:
+        c->order = p->size;
+        c->moving = n + 1 < count && pu__part_joins(parts, n + 1) ? p[1].size : 0;
+        c->states = pu__most(c->order, c->moving + 1);
+        c->shocks = 1;
+        c->params = c->order + 1;
         break;
     case PU_PART_CYCLE:
         c->shocks = 2;
@@ -20438,9 +20504,10 @@ PU__FN void pu__component_F(const pu__component *c, pu_int i, const double *x, p
             pu__sparse_put(F, row, row - 1, 1);
         return;
     case PU_PART_AR:
-        for (pu_int j = 0; i == 0 && j <= c->states; j++)
+    case PU_PART_MA:
+        for (pu_int j = 0; i == 0 && j <= c->order; j++)
             pu__ar_step(j, j > 0 ? x[j - 1] : 0, a);
-        for (pu_int j = 0; i == 0 && j < c->states; j++)
+        for (pu_int j = 0; i == 0 && j < c->order; j++)
             pu__sparse_put(F, row, at + j, -a[j + 1]);
         if (i > 0)
             pu__sparse_put(F, row, row - 1, 1);
@@ -20466,12 +20533,15 @@ PU__FN void pu__component_F(const pu__component *c, pu_int i, const double *x, p
     }
 }
 
+/* Which of a part's parameters its variance is. */
+PU__FN pu_int pu__component_variance(const pu__component *c) { return c->ar ? c->params - 1 : 0; }
+
 /* And rows of B, for a step of length `gap`, and of B0, which has r0 columns. */
 PU__FN void pu__component_B(const pu__component *c, pu_int i, const double *x, double gap, pu__sparse_rows *B, pu__chain *chain)
 {
     pu_int p = c->states, row = c->state + i;
-    int smooth = pu__part_smooth(c->part.kind) > 0, ar = c->part.kind == PU_PART_AR;
-    double scale = c->shocks ? sqrt(x[ar ? p : 0]) : 0, *start = chain->B0 + row * chain->r0 + c->start;
+    int smooth = pu__part_smooth(c->part.kind) > 0;
+    double scale = c->shocks ? sqrt(x[pu__component_variance(c)]) : 0, *start = chain->B0 + row * chain->r0 + c->start;
     for (pu_int j = 0; smooth && j <= i; j++) {
         pu__sparse_put(B, row, c->shock + j, scale * c->B[i * p + j]);
         start[j] = scale * c->B0[i * p + j];
@@ -20482,19 +20552,41 @@ PU__FN void pu__component_B(const pu__component *c, pu_int i, const double *x, d
         start[i] = scale / sqrt(x[3] * (1 + x[1]));
 }
 
-/* P0's factor of an autoregression: see pu__markov_of_ar. */
+/* P0's factor of an autoregression, which may have more states than its order: see pu__markov_of_ar. */
 PU__FN void pu__component_ar_start(const pu__component *c, const double *x, pu__chain *chain)
 {
     double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
     pu__ar_spread(c->ar, s);
     for (pu_int t = 0; t < c->states; t++) {
         double *row = chain->B0 + (c->state + t) * chain->r0 + c->start;
+        pu_int m = pu__min(t, c->order);
         memset(row, 0, (size_t)c->states * sizeof *row);
-        pu__ar_step(t, t > 0 ? x[t - 1] : 0, a);
-        for (pu_int j = 1; j <= t; j++)
+        if (t == m)
+            pu__ar_step(t, t > 0 ? x[t - 1] : 0, a);
+        for (pu_int j = 1; j <= m; j++)
             for (pu_int i = 0; i <= t - j; i++)
                 row[i] -= a[j] * row[i - j * chain->r0];
-        row[t] = sqrt(x[c->states] / s[t]);
+        row[t] = sqrt(x[c->params - 1] / s[m]);
+    }
+}
+
+/* What y sees of an autoregression's states: (1, theta_1, .., theta_q), from gamma.ma. */
+PU__FN void pu__moving_coefficients(pu_int q, const double *gamma, double *theta)
+{
+    for (pu_int m = 0; m <= q; m++)
+        pu__ar_step(m, m > 0 ? -gamma[m - 1] : 0, theta);
+}
+
+/* Back from the gradient b_1 .. b_q in theta to that in gamma, in place: with b the cotangent of theta^(m)
+     gammabar_m = b_m + sum_{j < m} b_j theta^(m-1)_{m-j},   b^(m-1)_j = b_j + gamma_m b_{m-j} */
+PU__FN void pu__moving_pull(pu_int q, const double *gamma, double *b)
+{
+    double theta[PU_AR_MAX + 1];
+    for (pu_int m = q; m > 0; m--) {
+        pu__moving_coefficients(m - 1, gamma, theta);
+        for (pu_int j = 1; j < m; j++)
+            b[m] += b[j] * theta[m - j];
+        pu__ar_reflect(m, gamma[m - 1], 1, b);
     }
 }
 
@@ -20502,15 +20594,15 @@ PU__FN void pu__component_ar_start(const pu__component *c, const double *x, pu__
 PU__FN void pu__component_describe(const pu__component *c, pu_int i, pu_param *param)
 {
     pu__text text = {param->name, 0, sizeof param->name};
-    int ar = c->part.kind == PU_PART_AR, smooth = pu__part_smooth(c->part.kind) > 0;
+    int lags = c->part.kind == PU_PART_AR || c->part.kind == PU_PART_MA, smooth = pu__part_smooth(c->part.kind) > 0;
     const char *what = "var";
     param->scale = PU_SCALE_LOG;
-    if (ar && i < c->states) {
+    if (lags && i < c->part.size) {
         what = "gamma";
         param->scale = PU_SCALE_ATANH;
     } else if (smooth && i == 1)
         what = "length";
-    else if (i > 0 && !ar) {
+    else if (i > 0 && !lags) {
         what = i == 1 ? "rho" : "frequency";
         param->scale = PU_SCALE_LOGIT;
     }
@@ -20519,7 +20611,7 @@ PU__FN void pu__component_describe(const pu__component *c, pu_int i, pu_param *p
     pu__put(&text, pu__part_name(c->part.kind));
     if (c->number > 0)
         pu__put_number(&text, "", c->number + 1);
-    if (ar && i < c->states) {
+    if (lags && i < c->part.size) {
         pu__put_number(&text, "[", i);
         pu__put(&text, "]");
     }
@@ -20587,12 +20679,31 @@ PU__FN pu_status pu__component_set(pu__structure *s, pu__component *c, const pu_
         return pu__refuse_entry(index, c->at + 1);
     if (!c->ar)
         return PU_OK;
-    for (pu_int i = 0; i < c->states; i++)
+    for (pu_int i = 0; i < c->order; i++)
         gamma[i] = (pu_real)x[i];
-    status = pu__ar_set(c->ar, pu__most(s->T, c->states), c->states, gamma, theta + c->at, (pu_real)x[c->states], index);
+    status = pu__ar_set(c->ar, pu__most(s->T, c->states), c->order, gamma, theta + c->at, (pu_real)x[c->params - 1], index);
     if (status)
-        *index += c->at;
+        *index += c->at + c->params - 1 - c->order;
     return status;
+}
+
+/* What y sees of every part where that depends on theta. */
+PU__FN void pu__structure_moving(pu__structure *s, const pu_real *theta)
+{
+    double x[PU_AR_MAX + 2], a[PU_AR_MAX + 1];
+    pu__zeros(s->c, s->S);
+    for (pu_int n = 0; n < s->count; n++) {
+        const pu__component *c = s->parts + n;
+        pu_real *each = s->each + (n - (c->shocks == 0)) * s->S + c->state;
+        if (c->part.kind != PU_PART_MA)
+            continue;
+        (void)pu__component_natural(c, theta, x);
+        pu__moving_coefficients(c->moving, x, a);
+        for (pu_int j = 0; j <= c->moving; j++)
+            each[j] = (pu_real)a[j];
+    }
+    for (pu_int n = 0; n < s->count; n++)
+        pu__axpy(s->S, 1, s->each + n * s->S, s->c);
 }
 
 /* model.set: theta -> F, B, B0 and psi. All that can be refused comes first. */
@@ -20629,6 +20740,8 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
             if (c->ar)
                 pu__component_ar_start(c, x, chain);
         }
+    if (s->moving)
+        pu__structure_moving(s, theta);
     pu__copy(s->theta, theta, model->params);
     pu__fill(s->psi, 1 / sigma2, s->T);
     return PU_OK;
@@ -20642,24 +20755,26 @@ PU__FN void pu__component_ar_grad(const pu__component *c, const pu__chain *chain
                                   pu_real *grad)
 {
     double abar[PU__AR_TRIANGLE], value[PU_AR_MAX + 1] = {0}, a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
-    pu_int P = c->states, r0 = chain->r0;
+    pu_int P = c->order, r0 = chain->r0;
     double kappa = (double)c->ar->kappa;
     pu_real out[PU_AR_MAX + 1] = {0};
     memset(abar, 0, sizeof abar);
     pu__ar_spread(c->ar, s);
-    for (pu_int t = 0; t < P; t++) {
-        double root = sqrt(s[t] / kappa);
+    for (pu_int t = 0; t < c->states; t++) {
+        pu_int m = pu__min(t, P);
+        double root = sqrt(s[m] / kappa);
         const double *G = K0 + (c->start + t) * r0 + c->start;
-        pu__ar_grow(c->ar, t, a);
-        for (pu_int j = 0; j <= t; j++) {
+        if (t == m)
+            pu__ar_grow(c->ar, t, a);
+        for (pu_int j = 0; j <= m; j++) {
             const double *B0 = chain->B0 + (c->state + t - j) * r0 + c->start;
-            double bar = -pu__ssm_dot(P, G, B0);
-            abar[pu__ar_row(t) + j] = kappa * root * bar;
-            value[t] += kappa * root * a[j] * bar / 2;
+            double bar = -pu__ssm_dot(c->states, G, B0);
+            abar[pu__ar_row(m) + j] += kappa * root * bar;
+            value[m] += kappa * root * a[j] * bar / 2;
         }
     }
     for (pu_int j = 0; j < P; j++)
-        abar[pu__ar_row(P) + j + 1] = -kappa * Delta[c->shock * chain->S + c->state + j] / sqrt(kappa);
+        abar[pu__ar_row(P) + j + 1] -= kappa * Delta[c->shock * chain->S + c->state + j] / sqrt(kappa);
     pu__ar_pull(c->ar, abar, value, out);
     for (pu_int i = 0; i < P; i++)
         grad[i] = (pu_real)((double)out[i] * c->ar->gap[i]);
@@ -20698,11 +20813,10 @@ PU__FN double pu__component_matern_grad(const pu__component *c, const pu__chain 
 PU__FN void pu__component_grad(const pu__structure *s, const pu__component *c, const double *x, pu_real *grad)
 {
     const pu__chain *chain = &s->chain;
-    pu_int p = c->states, each = chain->r * (chain->S + chain->r);
+    pu_int each = chain->r * (chain->S + chain->r);
     const double *Delta = s->sums, *K0 = Delta + chain->kinds * each;
-    int ar = c->part.kind == PU_PART_AR;
     double variance = 0, start = 0, length = 0;
-    if (c->params == 0)
+    if (c->shocks == 0)
         return;
     for (pu_int kind = 0; kind < chain->kinds; kind++) {
         const double *D = Delta + kind * each, *K = D + chain->r * chain->S;
@@ -20717,8 +20831,8 @@ PU__FN void pu__component_grad(const pu__structure *s, const pu__component *c, c
     }
     for (pu_int i = 0; i < c->starts; i++)
         start += K0[(c->start + i) * (chain->r0 + 1)] / 2;
-    grad[ar ? p : 0] = (pu_real)(variance + start);
-    if (ar)
+    grad[pu__component_variance(c)] = (pu_real)(variance + start);
+    if (c->part.kind == PU_PART_AR)
         pu__component_ar_grad(c, chain, Delta, K0, grad);
     else if (pu__part_smooth(c->part.kind))
         grad[1] = (pu_real)length;
@@ -20732,6 +20846,17 @@ PU__FN void pu__component_grad(const pu__structure *s, const pu__component *c, c
     }
 }
 
+/* Likewise of gamma.ma, from that of what y sees; theta: atanh gamma. */
+PU__FN void pu__component_ma_grad(const pu__component *c, const double *x, const pu_real *theta, const pu_real *seen, pu_real *grad)
+{
+    double b[PU_AR_MAX + 1];
+    for (pu_int j = 0; j <= c->moving; j++)
+        b[j] = (double)seen[j];
+    pu__moving_pull(c->moving, x, b);
+    for (pu_int j = 0; j < c->moving; j++)
+        grad[j] = (pu_real)(b[j + 1] * pow(cosh((double)theta[j]), -2));
+}
+
 /* model.grad. */
 PU__FN pu_status pu__structure_grad(PU__MODEL_GRAD_ARGS)
 {
@@ -20742,6 +20867,8 @@ PU__FN pu_status pu__structure_grad(PU__MODEL_GRAD_ARGS)
         const pu__component *c = s->parts + n;
         (void)pu__component_natural(c, s->theta, x);
         pu__component_grad(s, c, x, grad + c->at);
+        if (c->part.kind == PU_PART_MA)
+            pu__component_ma_grad(c, x, s->theta + c->at, g->Phi + c->state, grad + c->at);
     }
     grad[model->params - 1] = (pu_real)-pu__dot(s->T, NULL, s->psi, g->psi);
     return PU_OK;
@@ -20803,8 +20930,8 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
             share = 1;
             theta[c->at + 1] = (pu_real)log((s->shortest + s->longest) / 2 * pu__clamp((double)s->T / 10, 2, 100));
         }
-        if (c->params)
-            theta[c->at + (c->part.kind == PU_PART_AR ? c->states : 0)] = (pu_real)log(share * change);
+        if (c->shocks)
+            theta[c->at + pu__component_variance(c)] = (pu_real)log(share * change);
     }
     theta[model->params - 1] = (pu_real)log(0.3 * change);
     if (seed) {
@@ -20856,28 +20983,29 @@ PU__FN const char *pu__part_fault(const pu_part *parts, pu_int n)
 {
     const pu_part *p = parts + n;
     int season = p->kind == PU_PART_SEASON || p->kind == PU_PART_SEASON_TRIG;
-    int smooth = p->kind >= PU_PART_MATERN12;
-    if ((int)p->kind < PU_PART_LEVEL || (int)p->kind > PU_PART_MATERN52)
+    int lags = p->kind == PU_PART_AR || p->kind == PU_PART_MA;
+    if ((int)p->kind < PU_PART_LEVEL || (int)p->kind > PU_PART_MA)
         return "parts[index].kind (one of pu_part_kind)";
     if (p->kind == PU_PART_SLOPE && (n == 0 || p[-1].kind != PU_PART_LEVEL))
         return "parts[index] (a slope must follow a level)";
     if (season && p->size < 2)
         return "parts[index].size (the period of a season, at least 2)";
-    if (p->kind == PU_PART_AR && (p->size < 1 || p->size > PU_AR_MAX))
-        return "parts[index].size (the order of an autoregression, 1 to PU_AR_MAX)";
-    if (!season && p->kind != PU_PART_AR && p->size)
-        return "parts[index].size (of seasons and autoregressions alone)";
-    if (p->constant && (p->kind == PU_PART_CYCLE || p->kind == PU_PART_AR || smooth))
+    if (lags && (p->size < 1 || p->size > PU_AR_MAX))
+        return "parts[index].size (the order of an autoregression or a moving average, 1 to PU_AR_MAX)";
+    if (!season && !lags && p->size)
+        return "parts[index].size (of seasons, autoregressions and moving averages alone)";
+    if (p->constant && p->kind >= PU_PART_CYCLE)
         return "parts[index].constant (of levels, slopes and seasons alone)";
     return NULL;
 }
 
-/* Part n in its place behind those before it; *chain and *params count on. */
-PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu__chain *chain, pu_int *params)
+/* Part n of `count` in its place behind those before it; s and *params count on. */
+PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu_int n, pu__structure *s, pu_int *params)
 {
+    pu__chain *chain = &s->chain;
     memset(c, 0, sizeof *c);
-    c->part = *given;
-    pu__component_size(c);
+    c->part = given[n];
+    pu__component_size(c, given, n, s->count);
     c->state = chain->S;
     c->shock = chain->r;
     c->start = chain->r0;
@@ -20886,7 +21014,16 @@ PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu__chai
     chain->r += c->shocks;
     chain->r0 += c->starts;
     chain->d += c->starts ? 0 : c->states;
+    if (pu__part_joins(given, n))
+        c->state -= pu__most(given[n - 1].size, c->moving + 1);
+    s->moving += c->moving && c->part.kind == PU_PART_MA;
     *params += c->params;
+}
+
+/* Is a part made of an autoregression, which may have order zero? */
+PU__FN int pu__has_ar(const pu__component *c)
+{
+    return c->part.kind == PU_PART_AR || (c->part.kind == PU_PART_MA && c->shocks);
 }
 
 /* The parts once there is memory: places, names, what y sees of them, diffuse states. */
@@ -20898,19 +21035,19 @@ PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
     chain->r = 0;
     chain->r0 = 0;
     chain->d = 0;
+    s->moving = 0;
     for (pu_int n = 0; n < s->count; n++) {
         pu__component *c = s->parts + n;
         pu_int diffuse = chain->d;
         int trig = given[n].kind == PU_PART_SEASON_TRIG;
-        pu__component_place(c, given + n, chain, &params);
-        if (given[n].kind == PU_PART_AR)
+        pu__component_place(c, given, n, s, &params);
+        if (pu__has_ar(c))
             c->ar = s->ars + ars++;
         chain->turns |= given[n].kind >= PU_PART_CYCLE;
         if (given[n].kind == PU_PART_LEVEL && level < 0)
             level = c->state;
         for (pu_int i = 0; i < n; i++)
-            c->number += pu__part_name(given[i].kind)[0] == pu__part_name(given[n].kind)[0] &&
-                         pu__part_name(given[i].kind)[1] == pu__part_name(given[n].kind)[1];
+            c->number += strcmp(pu__part_name(given[i].kind), pu__part_name(given[n].kind)) == 0;
         for (pu_int i = 0; !c->starts && i < c->states; i++)
             chain->diffuse[diffuse + i] = c->state + i;
         for (pu_int i = 0; i < c->states && given[n].kind != PU_PART_SLOPE; i += trig ? 2 : c->states)
@@ -20918,6 +21055,7 @@ PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
         pu__axpy(s->S, 1, s->each + n * s->S, s->c);
     }
     chain->level = level;
+    chain->mixes = s->moving > 0;
 }
 
 /* Times of the steps: the gaps between them, kind by kind. Equal ones, up to rounding, are one kind. */
@@ -20925,7 +21063,7 @@ PU__FN pu_status pu__structural_times(pu__structure *s, const double *times, con
 {
     double largest = 0;
     for (pu_int n = 0; n < s->count; n++)
-        if (parts[n].kind != PU_PART_LEVEL && parts[n].kind < PU_PART_MATERN12)
+        if (parts[n].kind != PU_PART_LEVEL && !pu__part_smooth(parts[n].kind))
             return pu__fail(report, PU_E_UNSUPPORTED, "parts[index].kind (with times: levels and Matern parts alone)", -1, n);
     s->shortest = HUGE_VAL;
     s->longest = 0;
@@ -20986,6 +21124,7 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
         return pu__refuse(report, PU_E_ARGUMENT, steps < 1 ? "steps (at least 1)" : "count (at least one part)");
     if (steps > PTRDIFF_MAX / 1024 || count > PTRDIFF_MAX / 1024)
         return pu__refuse(report, PU_E_OVERFLOW, "steps");
+    s->count = count;
     for (pu_int n = 0; n < count; n++) {
         pu__component c;
         const char *fault = pu__part_fault(parts, n);
@@ -20995,15 +21134,14 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
             return pu__refuse(report, PU_E_OVERFLOW, "parts");
         if (parts[n].size > steps + 1 + PU_AR_MAX)
             return pu__fail(report, PU_E_ARGUMENT, "parts[index].size (longer than the series)", -1, n);
-        pu__component_place(&c, parts + n, &s->chain, &d.made.params);
-        d.ars += parts[n].kind == PU_PART_AR;
+        pu__component_place(&c, parts, n, s, &d.made.params);
+        d.ars += pu__has_ar(&c);
         /* a row of F has three entries or less, or as many as its part has states; each shock enters one state, or all */
         s->chain.F.room += 3 * c.states + (pu__part_smooth(parts[n].kind) ? 9 : c.states);
         s->chain.B.room += c.shocks + (pu__part_smooth(parts[n].kind) ? 9 : 0);
     }
     d.made.params++;
     d.given = parts;
-    s->count = count;
     s->T = steps;
     s->S = s->chain.S;
     s->chain.T = steps;
@@ -21030,7 +21168,7 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
     *pu__structure_of(model) = *s;
     s = pu__structure_of(model);
     model->name = pu__structure_name(s);
-    model->uses = PU_USES_GAMMA | PU_USES_PSI;
+    model->uses = PU_USES_GAMMA | PU_USES_PSI | (s->moving ? PU_USES_PHI : 0);
     model->Gamma = pu__op_chain(&s->chain);
     model->Phi = pu_op_readout(steps, s->S, s->c);
     s->chain.readout = s->c;
@@ -21041,6 +21179,24 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
     model->describe = pu__structure_describe;
     pu__model_link(model);
     return PU_OK;
+}
+
+/* phi or theta of part i. */
+PU_DEF pu_int pu_model_coefficients(const pu_model *model, pu_int i, pu_real *out)
+{
+    const pu__structure *s;
+    const pu__component *c;
+    if (!model || model->Gamma.form != PU_FORM_CHAIN)
+        return 0;
+    s = pu__structure_of(model);
+    c = s->parts + i;
+    if (i < 0 || i >= s->count)
+        return 0;
+    for (pu_int j = 0; out && c->part.kind == PU_PART_AR && j < c->order; j++)
+        out[j] = c->ar->phi[j];
+    for (pu_int j = 0; out && c->part.kind == PU_PART_MA && j < c->moving; j++)
+        out[j] = s->c[c->state + j + 1];
+    return c->part.kind == PU_PART_MA ? c->moving : c->order;
 }
 
 /* What part i adds to y. */

@@ -71,7 +71,7 @@ static pu_part random_part(const series *m, int n)
 {
     pu_part p;
     memset(&p, 0, sizeof p);
-    p.kind = (pu_part_kind)pick(9);
+    p.kind = (pu_part_kind)pick(10);
     if (n == 0 && often(0.5)) p.kind = PU_PART_LEVEL;
     if (n > 0 && m->parts[n - 1].kind == PU_PART_LEVEL && often(0.4)) p.kind = PU_PART_SLOPE;
     if (p.kind == PU_PART_SLOPE && (n == 0 || m->parts[n - 1].kind != PU_PART_LEVEL)) p.kind = PU_PART_CYCLE;
@@ -83,7 +83,8 @@ static pu_part random_part(const series *m, int n)
         if (p.size > m->T) p.size = m->T;
         if (m->T < 2) p.kind = PU_PART_AR;
     }
-    if (p.kind == PU_PART_AR) p.size = 1 + pick(often(0.2) ? 8 : 3);
+    if (n > 0 && m->parts[n - 1].kind == PU_PART_AR && often(0.5)) p.kind = PU_PART_MA;
+    if (p.kind == PU_PART_AR || p.kind == PU_PART_MA) p.size = 1 + pick(often(0.2) ? 8 : 3);
     if (p.kind <= PU_PART_SEASON_TRIG) p.constant = often(0.25);
     /* at any times only these */
     if (m->own_times) {
@@ -97,10 +98,11 @@ static pu_part random_part(const series *m, int n)
 /* Entry i of a part's theta. */
 static double random_entry(const series *m, const pu_part *p, int i)
 {
-    int variance = p->kind == PU_PART_AR ? i == p->size : i == 0, wild = m->extreme && often(0.5);
+    int lags = p->kind == PU_PART_AR || p->kind == PU_PART_MA, variance = lags ? i == p->size : i == 0;
+    int wild = m->extreme && often(0.5);
     double noise = 2 * log(m->unit);
     if (variance) return noise + (wild ? log_uniform(1e-12, 1e6) : normal() - 0.5);
-    if (p->kind == PU_PART_AR) return wild ? between(-1, 1) * PU_TEST_PICK(17, 8) : 0.7 * normal();
+    if (lags) return wild ? between(-1, 1) * PU_TEST_PICK(17, 8) : 0.7 * normal();
     if (p->kind == PU_PART_CYCLE) return wild ? between(-1, 1) * PU_TEST_PICK(34, 15) : 1.2 * normal();
     return wild ? log_uniform(1e-4, 1e6) : normal() + 0.5;
 }
@@ -156,7 +158,7 @@ static void random_series(series *m, uint64_t seed, uint64_t number)
     for (int t = 1; t < m->T; t++) m->times[t] = m->times[t - 1] + exp(m->extreme ? log_uniform(1e-3, 1e3) : 0.5 * normal());
     for (int n = 0; n < m->count; n++) {
         m->parts[n] = random_part(m, n);
-        for (int i = 0; i < ref_part_params(m->parts + n); i++, at++) m->theta[at] = (pu_real)random_entry(m, m->parts + n, i);
+        for (int i = 0; i < ref_part_params(m->parts, n); i++, at++) m->theta[at] = (pu_real)random_entry(m, m->parts + n, i);
     }
     m->theta[at++] = (pu_real)(2 * log(m->unit) + 0.3 * normal());
     m->inner_params = at;
@@ -176,7 +178,7 @@ typedef struct {
     uint64_t number[LISTED];
 } found;
 
-static long calls, ok, inexact, refused, unjudged, judged, kinds[9], steps_one;
+static long calls, ok, inexact, refused, unjudged, judged, kinds[10], steps_one;
 static found wrong, understated, false_alarms, false_refusals, not_refused, draws_differ;
 static double worst[ERRORS];
 static uint64_t worst_model[ERRORS];
@@ -331,8 +333,8 @@ static void compare_gradient(const series *m, const pu_real *grad, double *error
     for (int k = 0; k < m->N; k++) {
         for (int n = 0; n < m->count; n++) {
             double most = 0, *sizes = expected[k].size + reference.first[n];
-            for (int i = 0; i < ref_part_params(m->parts + n); i++) most = fmax(most, sizes[i]);
-            for (int i = 0; i < ref_part_params(m->parts + n); i++) sizes[i] = most;
+            for (int i = 0; i < ref_part_params(m->parts, n); i++) most = fmax(most, sizes[i]);
+            for (int i = 0; i < ref_part_params(m->parts, n); i++) sizes[i] = most;
         }
         for (int i = 0; i < m->inner_params; i++) {
             if (m->from[i] == PU_ZERO) continue;
@@ -461,7 +463,7 @@ static void tell_model(const series *m)
            m->own_times ? ", at times of its own" : "");
     for (int n = 0, at = 0; n < m->count; n++) {
         printf("  kind %d size %d constant %d:", (int)m->parts[n].kind, (int)m->parts[n].size, m->parts[n].constant);
-        for (int i = 0; i < ref_part_params(m->parts + n); i++, at++) printf(" %.9g", (double)m->inner[at]);
+        for (int i = 0; i < ref_part_params(m->parts, n); i++, at++) printf(" %.9g", (double)m->inner[at]);
         printf("\n");
     }
     for (int k = 0; k < m->N; k++) {

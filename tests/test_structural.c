@@ -33,6 +33,12 @@ static const shape shapes[] = {
     {"autoregression 1", 20, 1, {{PU_PART_AR, 1, 0}}},
     {"autoregression 3", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_AR, 3, 0}}},
     {"shorter than its order", 3, 1, {{PU_PART_AR, 5, 0}}},
+    {"moving average 1", 20, 1, {{PU_PART_MA, 1, 0}}},
+    {"moving average 4", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_MA, 4, 0}}},
+    {"ARMA(1,1)", 20, 2, {{PU_PART_AR, 1, 0}, {PU_PART_MA, 1, 0}}},
+    {"ARMA(3,1)", 20, 3, {{PU_PART_LEVEL, 0, 1}, {PU_PART_AR, 3, 0}, {PU_PART_MA, 1, 0}}},
+    {"ARMA(1,3), longer than the series", 3, 2, {{PU_PART_AR, 1, 0}, {PU_PART_MA, 3, 0}}},
+    {"two of them", 24, 5, {{PU_PART_AR, 2, 0}, {PU_PART_MA, 2, 0}, {PU_PART_MA, 1, 0}, {PU_PART_AR, 1, 0}, {PU_PART_MATERN12, 0, 0}}},
     {"Matern 1/2", 20, 1, {{PU_PART_MATERN12, 0, 0}}},
     {"Matern 3/2", 20, 1, {{PU_PART_MATERN32, 0, 0}}},
     {"Matern 5/2", 20, 1, {{PU_PART_MATERN52, 0, 0}}},
@@ -216,6 +222,9 @@ TEST wrong_parts_are_refused(void)
                  {{PU_PART_SEASON, 1000, 0}, "longer than the series"},
                  {{PU_PART_AR, 0, 0}, "order"},
                  {{PU_PART_AR, PU_AR_MAX + 1, 0}, "order"},
+                 {{PU_PART_MA, 0, 0}, "order"},
+                 {{PU_PART_MA, PU_AR_MAX + 1, 0}, "order"},
+                 {{PU_PART_MA, 1, 1}, "constant"},
                  {{PU_PART_LEVEL, 3, 0}, "size"},
                  {{PU_PART_CYCLE, 0, 1}, "constant"}};
 

@@ -778,6 +778,8 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model);
                           Not behind an autoregression: of white noise, of variance var.ma             [atanh gamma.ma | log var.ma]
                           gamma.ma are to theta what partial autocorrelations are to -phi: all polynomials 1 + theta_1 L + .. whose
                           roots are outside of the unit circle (invertible), and no others. pu_model_coefficients has phi and theta
+     PU_PART_NO_IRREGULAR not a part: y is the sum of the others without N(0, var.irregular), which theta then does not have either. One of them
+                          must move y at once: a level, a season, a cycle, an autoregression, a moving average, a Gaussian process
      PU_PART_MATERN12, 32, 52   Gaussian process with a Matern covariance of smoothness 1/2, 3/2, 5/2: exactly
                           Markov, O(T)                      [log var.matern | log length.matern]
    Levels, slopes and seasons begin diffuse: nothing is known of their first states, and no large number stands for that. The
@@ -798,7 +800,8 @@ typedef enum {
     PU_PART_MATERN12,
     PU_PART_MATERN32,
     PU_PART_MATERN52,
-    PU_PART_MA
+    PU_PART_MA,
+    PU_PART_NO_IRREGULAR
 } pu_part_kind;
 typedef struct {
     pu_part_kind kind;
@@ -7911,9 +7914,11 @@ typedef struct {
     pu_int kinds;          /* 1: all steps have the same F and B; T: each has its own */
     double *B0;            /* S x r0 */
     pu_int *diffuse;       /* d: states */
+    pu_int *lagged;        /* S: nonzero where the row of F is made of several parameters, those of an autoregression */
     const pu_real *readout; /* S: a Phi that is the readout of these numbers has the same row for every step */
     pu_int level;          /* a diffuse state that without shocks stays as it is and moves no other; -1: none */
-    int mixes;             /* y may see small differences of large states: the readout has other numbers than 0 and 1 */
+    int mixes;             /* the readout depends on parameters: y may see small differences of large states */
+    int exact;             /* psi may be infinite: y without noise. Then, or with `mixes`, of the shocks of a step y sees the first most */
 } pu__chain;
 
 /* The chain behind an operator. */
@@ -10148,11 +10153,29 @@ PU__FN pu_status pu__check_eta(const pu_lgm *model, const pu_data *data, pu_int 
     return status;
 }
 
+/* Is y without noise? A chain may say so, by an infinite psi. */
+PU__FN int pu__is_exact(const pu_lgm *model)
+{
+    return model->Gamma->form == PU_FORM_CHAIN && pu__chain_of(model->Gamma)->exact && (double)model->psi[0] == HUGE_VAL;
+}
+
+/* psi: positive and finite, or infinite everywhere. */
+PU__FN pu_status pu__check_psi(const pu_lgm *model, pu_report *report)
+{
+    pu_int M = model->Phi->rows;
+    if (!pu__is_exact(model))
+        return pu__check_array(M, model->psi, 1, "model.psi", -1, report);
+    for (pu_int i = 1; i < M; i++)
+        if ((double)model->psi[i] != HUGE_VAL)
+            return pu__fail(report, PU_E_ARGUMENT, "model.psi (infinite everywhere, or nowhere)", -1, i);
+    return PU_OK;
+}
+
 /* Numbers of the model: finite, positive where they must be; eta for n data, see pu__check_eta. */
 PU__FN pu_status pu__check_numbers(const pu_lgm *model, const pu_data *data, pu_int n, pu_report *report)
 {
-    pu_int D = model->Gamma->rows, M = model->Phi->rows;
-    pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
+    pu_int D = model->Gamma->rows;
+    pu_status status = pu__check_psi(model, report);
     if (!status)
         status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
     if (!status)
@@ -12411,7 +12434,8 @@ PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n
     pu__zeros(to->e + from, n_rows);
     pu__zeros(p->w_all, p->M);
     for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
-        pu_real psi = p->model->psi[row], e = y - (eta ? eta[row] : 0);
+        /* without noise the engine knows what a row counts */
+        pu_real psi = pu__is_exact(p->model) ? 1 : p->model->psi[row], e = y - (eta ? eta[row] : 0);
         pu_int i = from + (p->restricted ? observed : row);
         p->w_all[row] = psi;
         to->w[i] = psi;
@@ -12791,7 +12815,7 @@ typedef struct {
 typedef struct {
     const pu__chain *chain;
     pu_int wide;      /* r + S + 1: of a row of W */
-    double *W;        /* (r + S) x wide: see above; the last S columns but one of its last S rows hold U */
+    double *W;        /* (r + S) x wide: see above; the last S columns but one of its last S rows hold U. One row more for `hard` */
     double *row;      /* wide */
     double *steps;    /* T x (r + r S + r r): V^-1 g, V^-1 G, V^-1 of each step */
     double *start;    /* (r0 + S) x (r0 + d + 1), likewise */
@@ -12810,7 +12834,7 @@ typedef struct {
     pu_int calm;        /* steps in a row without a change, */
     double *old;        /* S x S: of this */
     double *alike;      /* S: the row of Phi of the last step, in units of its noise */
-    double *glide;      /* (r + S + 1) x (S + 1): [V^-1 g; u; what is left] of [u; e] */
+    double *glide;      /* (r + S + 2) x (S + 1): [V^-1 g; u; what is left; n of the price] of [u; e] */
     pu_int glides;      /* the step that it was made at, 0: none */
     double log_pivots;  /* of such a step */
     double *covariance; /* r x S, r x r: G Sigma, and the covariance of the shocks of a step; trace_each: the trace of the latter */
@@ -12823,7 +12847,19 @@ typedef struct {
     pu_real *eta;     /* M: where the gradient of eta is added up */
     pu__value v;      /* sizes of the terms */
     double moves;     /* largest change of a state by F, in units of its noise: what gradients in F are made of */
+    double lags;      /* the same of the first state of an autoregression of order two or more */
     double row_terms, row_sum; /* largest phi_m's: sum of the sizes of its terms, and itself */
+    /* y without noise, and gradients in Phi where there is little: see pu__chain_price */
+    int exact;        /* psi is infinite */
+    int hard;         /* the row of the step at hand is an equation, */
+    double equal;     /* this its right-hand side */
+    double left;      /* what has been left of the step at hand: half its square goes to the value */
+    pu_int pivot;     /* the start's shock that y sees most */
+    double *price;    /* T x (S + 2): n, phi'b, m of each step; NULL: not needed */
+    double *mixed;    /* S: the covariance of a price with s */
+    double *seen;     /* r + S, or r0 + d: phi'B and phi'F */
+    double shock;     /* mean of the first shock of the step at hand */
+    double unit;      /* what y sees of it, about: y without noise counts in these */
 } pu__chain_work;
 
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
@@ -13584,6 +13620,10 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
    the cost follows the zeros of F and B. Forward in time the means and covariances follow, sums without a difference:
      s_t = M s_{t-1} + B V^-1 g + B V^-1 N(0, I),   M = F - B V^-1 G
    The gradient is that of the shocks' density, E of the posterior (Fisher's identity): d/dK = I - E w w', d/dDelta = -E w s'.
+
+   y without noise (psi infinite): a row of observations is an equation phi's_t = y. Of the shocks of its step y sees the first one most; the
+   equation takes that one's place among the unknowns, as elimination with a pivot does, and leaves |w|^2/2 of it as a row on s_{t-1}.
+   No number stands for infinity.
    ------------------------------------------------------------------------------------------------ */
 
 /* sum_i a_i b_i in double, four sums side by side. */
@@ -13665,7 +13705,7 @@ PU__INLINE double pu__chain_root(pu__chain_work *c, double psi)
 {
     if (psi != c->psi) {
         c->psi = psi;
-        c->root = sqrt(psi);
+        c->root = c->exact ? 1 : sqrt(psi);
     }
     return c->root;
 }
@@ -13705,6 +13745,109 @@ PU__FN void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const double 
     }
 }
 
+/* What y pays: the price of an observation, lambda = psi (y - phi's), is minus the gradient in eta, and -E lambda s that in phi. Where
+   there is little noise, or none, these are small differences times large numbers. But integration by parts in a shock w that
+   enters by b, B's column, gives
+     E s_t (w - lambda phi'b + b'q) = b,   b'q = m's_t - n,   m = U'U b,   n = u'U b,   U and u of the observations behind t,
+   so that lambda = (w + m's - n) / phi'b, and E lambda s likewise. Keeps n, phi'b and m of step t. */
+PU__FN void pu__chain_price(pu__direct *e, pu_int t, const double *b)
+{
+    pu__chain_work *c = &e->chain;
+    pu_int S = c->chain->S, r = c->chain->r;
+    double *price = c->price + t * (S + 2), *m = price + 2;
+    memset(price, 0, (size_t)(S + 2) * sizeof *price);
+    for (pu_int i = 0; i < S; i++) {
+        const double *U = c->W + (r + i) * c->wide + r;
+        double sum = 0;
+        for (pu_int j = i; j < S; j++)
+            sum += U[j] * b[j];
+        for (pu_int j = i; sum != 0 && j < S; j++)
+            m[j] += sum * U[j];
+        price[0] += sum * U[S];
+        price[1] += (double)c->chain->readout[i] * b[i];
+    }
+}
+
+/* The same for the first shock of step t, of all steps but the first. */
+PU__FN void pu__chain_price_step(pu__direct *e, pu_int t)
+{
+    pu__chain_work *c = &e->chain;
+    pu__sparse_rows B = pu__chain_at(&c->chain->B, pu__chain_kind(c->chain, t));
+    double *b = c->row;
+    memset(b, 0, (size_t)c->chain->S * sizeof *b);
+    for (pu_int i = 0; i < c->chain->S; i++)
+        for (pu_int at = B.start[i]; at < B.start[i + 1]; at++)
+            if (B.col[at] == 0)
+                b[i] += B.value[at];
+    pu__chain_price(e, t, b);
+}
+
+/* Which of the start's unknowns y sees most: a shock, or without any a diffuse state. seen: what it sees, that one first. */
+PU__FN void pu__chain_look_first(pu__chain_work *c)
+{
+    const pu__chain *k = c->chain;
+    double most = 0, *seen = c->seen, swap;
+    memset(seen, 0, (size_t)(k->r0 + k->d) * sizeof *seen);
+    for (pu_int i = 0; i < k->S; i++)
+        for (pu_int j = 0; j < k->r0; j++)
+            seen[j] += (double)k->readout[i] * k->B0[i * k->r0 + j];
+    for (pu_int j = 0; j < k->d; j++)
+        seen[k->r0 + j] = (double)k->readout[k->diffuse[j]];
+    c->pivot = 0;
+    for (pu_int j = 0; j < (k->r0 ? k->r0 : k->d); j++)
+        if (fabs(seen[j]) > most) {
+            most = fabs(seen[j]);
+            c->pivot = j;
+        }
+    swap = seen[0];
+    seen[0] = seen[c->pivot];
+    seen[c->pivot] = swap;
+}
+
+/* The price of the first step; with a shock of the start as w, or none where that is a diffuse state. */
+PU__FN void pu__chain_price_first(pu__direct *e)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    double *b = c->row;
+    pu__chain_look_first(c);
+    memset(b, 0, (size_t)k->S * sizeof *b);
+    if (k->r0 == 0)
+        b[k->diffuse[c->pivot]] = 1;
+    for (pu_int i = 0; k->r0 > 0 && i < k->S; i++)
+        b[i] = k->B0[i * k->r0 + c->pivot];
+    pu__chain_price(e, 0, b);
+}
+
+/* The equation seen'x = c->equal in the place of row 0 of W, which goes to the last row, and x_0 by it out of all others. */
+PU__FN void pu__chain_pin(const pu__chain_work *c, pu_int rows, pu_int wide, double *W)
+{
+    memcpy(W + (rows - 1) * wide, W, (size_t)wide * sizeof *W);
+    for (pu_int j = 0; j < wide; j++)
+        W[j] = (j + 1 < wide ? c->seen[j] : c->equal) / c->seen[0];
+    for (pu_int i = 1; i < rows; i++) {
+        double *row = W + i * wide, by = row[0];
+        for (pu_int j = 0; by != 0 && j < wide; j++)
+            row[j] -= by * W[j];
+        row[0] = 0;
+    }
+}
+
+/* phi'B and phi'F of step t. */
+PU__FN void pu__chain_look(pu__chain_work *c, pu_int t)
+{
+    const pu__chain *k = c->chain;
+    pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
+    memset(c->seen, 0, (size_t)(k->r + k->S) * sizeof *c->seen);
+    for (pu_int i = 0; i < k->S; i++) {
+        double h = (double)k->readout[i];
+        for (pu_int at = B.start[i]; h != 0 && at < B.start[i + 1]; at++)
+            c->seen[B.col[at]] += h * B.value[at];
+        for (pu_int at = F.start[i]; h != 0 && at < F.start[i + 1]; at++)
+            c->seen[k->r + F.col[at]] += h * F.value[at];
+    }
+}
+
 /* Step t's shocks out of W: see above. What the way forward needs of them is kept. */
 PU__FN void pu__chain_back(pu__direct *e, pu_int t, pu__logs *logs)
 {
@@ -13731,7 +13874,14 @@ PU__FN void pu__chain_back(pu__direct *e, pu_int t, pu__logs *logs)
     memset(c->W, 0, (size_t)(r * wide) * sizeof *c->W);
     for (pu_int j = 0; j < r; j++)
         c->W[j * (wide + 1)] = 1;
-    pu__triangular(r + S, r + S, wide, c->W);
+    if (c->hard) {
+        pu__chain_look(c, t);
+        pu__chain_pin(c, r + S + 1, wide, c->W);
+        pu__logs_add(logs, fabs(c->seen[0]));
+    }
+    pu__triangular(r + S + c->hard, r + S, wide, c->W);
+    if (c->hard)
+        c->left = c->W[(r + S) * wide + r + S];
     pu__chain_pivots(e, r, wide, c->W, logs);
     pu__invert_upper(r, wide, c->W, Vi);
     for (pu_int i = 0; i < r; i++) {
@@ -13745,6 +13895,8 @@ PU__FN void pu__chain_back(pu__direct *e, pu_int t, pu__logs *logs)
             g[i] += v * row[S];
         }
     }
+    if (c->hard)
+        Vi[0] = 0; /* no noise in the equation */
 }
 
 /* e of the observed row number `place`, from the reference on. */
@@ -13762,6 +13914,12 @@ PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int 
     pu__chain_work *c = &e->chain;
     const pu__posterior *p = e->post;
     pu_int S = c->chain->S, r = c->chain->r, wide = c->wide, first = 0, count = 0;
+    c->hard = 0;
+    c->left = 0;
+    if (c->price && t > 0)
+        pu__chain_price_step(e, t);
+    else if (c->price)
+        pu__chain_price_first(e);
     for (;; --*seen) {
         double *y = c->row, root;
         pu_int row;
@@ -13775,6 +13933,10 @@ PU__FN pu_status pu__chain_absorb(pu__direct *e, pu_int t, pu_int *seen, pu_int 
         for (pu_int j = 0; j < count; j++)
             y[first + j] = root * c->square[j];
         y[S] = root * pu__chain_e(e, *seen - 1, e->row, first, count);
+        c->equal = y[S];
+        c->hard = c->exact;
+        if (c->exact)
+            continue;
         for (pu_int j = 0; j < S; j++)
             if (y[j] != 0)
                 pu__givens(j, S + 1, j, c->W + (r + j) * wide + r, y);
@@ -13853,15 +14015,20 @@ PU__FN void pu__chain_learn(pu__direct *e, pu_int t)
     for (pu_int at = 0; at < n; at++) {
         pu__logs logs = {0, 1};
         pu__chain_restore(c, NULL, at);
+        if (c->price)
+            pu__chain_price_step(e, t);
         memcpy(y, c->alike, (size_t)S * sizeof *y);
         y[S] = at == S;
-        for (pu_int j = 0; j < S; j++)
+        c->equal = at == S;
+        c->hard = c->exact;
+        for (pu_int j = 0; !c->exact && j < S; j++)
             if (y[j] != 0)
                 pu__givens(j, S + 1, j, c->W + (r + j) * wide + r, y);
         pu__chain_back(e, t, &logs);
         for (pu_int i = 0; i < r + S; i++)
             c->glide[i * n + at] = i < r ? c->steps[t * (r + r * S + r * r) + i] : c->W[i * wide + r + S];
-        c->glide[(r + S) * n + at] = y[S];
+        c->glide[(r + S) * n + at] = c->exact ? c->left : y[S];
+        c->glide[(r + S + 1) * n + at] = c->price ? c->price[t * (S + 2)] : 0;
         c->log_pivots = logs.sum + log(logs.product);
     }
     pu__chain_restore(c, u, 0);
@@ -13880,6 +14047,8 @@ PU__FN void pu__chain_glide(pu__direct *e, pu_int t, pu_int place, pu__logs *log
     for (pu_int i = 0; i < r + S; i++)
         out[i] = pu__dot_short(n, c->glide + i * n, in);
     left = pu__dot_short(n, c->glide + (r + S) * n, in);
+    if (c->price)
+        c->price[t * (S + 2)] = pu__dot_short(n, c->glide + (r + S + 1) * n, in);
     memcpy(c->steps + t * (r + r * S + r * r), out, (size_t)r * sizeof *out);
     for (pu_int i = 0; i < S; i++)
         c->W[(r + i) * wide + r + S] = out[r + i];
@@ -13893,8 +14062,8 @@ PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_rep
 {
     pu__chain_work *c = &e->chain;
     const pu__chain *k = c->chain;
-    pu_int S = k->S, r0 = k->r0, cols = r0 + k->d, wide = cols + 1;
-    memset(c->start, 0, (size_t)((r0 + S) * wide) * sizeof *c->start);
+    pu_int S = k->S, r0 = k->r0, cols = r0 + k->d, wide = cols + 1, rows = r0 + S + c->hard;
+    memset(c->start, 0, (size_t)(rows * wide) * sizeof *c->start);
     for (pu_int i = 0; i < r0; i++)
         c->start[i * (wide + 1)] = 1;
     for (pu_int i = 0; i < S; i++) {
@@ -13906,8 +14075,17 @@ PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_rep
         for (pu_int j = 0; j < k->d; j++)
             to[r0 + j] = k->diffuse[j] >= i ? U[k->diffuse[j]] : 0;
         to[cols] = U[S];
+        if (c->hard) {
+            double swap = to[0];
+            to[0] = to[c->pivot];
+            to[c->pivot] = swap;
+        }
     }
-    pu__triangular(r0 + S, cols, wide, c->start);
+    if (c->hard) {
+        pu__chain_pin(c, rows, wide, c->start);
+        pu__logs_add(logs, fabs(c->seen[0]));
+    }
+    pu__triangular(rows, cols, wide, c->start);
     for (pu_int j = 0; j < cols; j++) {
         double square = 0, pivot = fabs(c->start[j * (wide + 1)]);
         for (pu_int i = 0; i <= j; i++)
@@ -13917,7 +14095,7 @@ PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_rep
                             "A (diffuse start: the data do not identify this state)", n, j < r0 ? -1 : k->diffuse[j - r0]);
     }
     pu__chain_pivots(e, cols, wide, c->start, logs);
-    for (pu_int i = cols; i < r0 + S; i++)
+    for (pu_int i = cols; i < rows; i++)
         c->value += c->start[i * wide + cols] * c->start[i * wide + cols] / 2;
     pu__invert_upper(cols, wide, c->start, c->inverse);
     return PU_OK;
@@ -13932,6 +14110,21 @@ PU__FN void pu__chain_start(const pu__chain *k, const double *x, double *s)
         s[k->diffuse[j]] += x[k->r0 + j];
 }
 
+/* Back to the unknowns' own order, and no noise in the equation. V is no triangle any more. */
+PU__FN void pu__chain_unpin(pu__chain_work *c, pu_int cols)
+{
+    double *V = c->inverse, *x = c->first, swap;
+    V[0] = 0;
+    swap = x[0];
+    x[0] = x[c->pivot];
+    x[c->pivot] = swap;
+    for (pu_int j = 0; j < cols; j++) {
+        swap = V[j];
+        V[j] = V[c->pivot * cols + j];
+        V[c->pivot * cols + j] = swap;
+    }
+}
+
 /* Mean of s_0, N, and the terms of its shocks. */
 PU__FN void pu__chain_first(pu__direct *e)
 {
@@ -13939,7 +14132,7 @@ PU__FN void pu__chain_first(pu__direct *e)
     const pu__chain *k = c->chain;
     pu_int S = k->S, r0 = k->r0, cols = r0 + k->d, wide = cols + 1;
     double *mean = e->column, *K0 = c->sums + k->kinds * k->r * (S + k->r), *x = c->first;
-    const double *V = c->inverse;
+    double *V = c->inverse;
     for (pu_int i = 0; i < cols; i++) {
         x[i] = 0;
         for (pu_int j = i; j < cols; j++)
@@ -13947,6 +14140,9 @@ PU__FN void pu__chain_first(pu__direct *e)
         if (i < r0)
             c->largest = pu__max(c->largest, fabs(x[i]));
     }
+    if (c->hard)
+        pu__chain_unpin(c, cols);
+    c->shock = r0 > 0 ? x[c->pivot] : 0;
     /* N = [([B0 X] V^-1)'; 0] */
     c->q = cols;
     memset(c->N, 0, (size_t)((cols + S) * S) * sizeof *c->N);
@@ -13955,12 +14151,12 @@ PU__FN void pu__chain_first(pu__direct *e)
     for (pu_int i = 0; i < S; i++)
         for (pu_int j = 0; j < r0; j++) {
             double b = k->B0[i * r0 + j];
-            for (pu_int l = j; b != 0 && l < cols; l++)
+            for (pu_int l = 0; b != 0 && l < cols; l++)
                 c->N[l * S + i] += b * V[j * cols + l];
         }
     for (pu_int j = 0; j < k->d; j++) {
         pu_int i = k->diffuse[j];
-        for (pu_int l = r0 + j; l < cols; l++)
+        for (pu_int l = 0; l < cols; l++)
             c->N[l * S + i] += V[(r0 + j) * cols + l];
     }
     for (pu_int i = 0; i < r0; i++)
@@ -14092,7 +14288,7 @@ PU__FN double pu__chain_variance(const pu__chain_work *c, pu_int i)
 /* How far F moves a state, in units of its noise, at most: from states of which s is the mean and L the factor. Or, with the sums
    of gradients in F, and behind them in B, how far that takes those in place of the states, as a share of the latter. Parts that
    are not diffuse are those with parameters in F. kind: of the step. */
-PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double *s, const double *Delta)
+PU__FN double pu__chain_moves(pu__chain_work *c, pu_int kind, const double *s, const double *Delta)
 {
     const pu__chain *k = c->chain;
     pu__sparse_rows F = pu__chain_at(&k->F, kind), B = pu__chain_at(&k->B, kind);
@@ -14114,6 +14310,8 @@ PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double
             move += fabs(F.value[at] - (i == j)) * size / sqrt(noise);
         }
         most = pu__max(most, move / share);
+        if (s && k->lagged[i])
+            c->lags = pu__max(c->lags, move);
     }
     return most;
 }
@@ -14195,22 +14393,73 @@ PU__FN void pu__chain_sizes(pu__value *v, double psi, double root, double e, dou
     v->rounding += psi * terms * (off + DBL_EPSILON * terms);
 }
 
+/* Are the gradients of a row of step t made of its price? Where y sees more of a shock than there is noise. */
+PU__FN int pu__chain_priced(const pu__chain_work *c, pu_int t, double psi)
+{
+    double b = c->price ? c->price[c->like[t] * (c->chain->S + 2) + 1] : 0;
+    return c->exact || psi * b * b > 1;
+}
+
+/* The mean of that price. s: the mean of s_t. */
+PU__FN double pu__chain_paid(const pu__chain_work *c, pu_int t, const double *s)
+{
+    pu_int S = c->chain->S;
+    const double *price = c->price + c->like[t] * (S + 2);
+    return (c->shock + pu__dot_short(S, price + 2, s) - c->price[t * (S + 2)]) / price[1];
+}
+
+/* Its covariance with s_t, (cov(s, w) + Sigma m - b) / phi'b: N is that of step t, L the factor for s_{t-1} still. */
+PU__FN void pu__chain_mix(pu__chain_work *c, pu_int t)
+{
+    const pu__chain *k = c->chain;
+    pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
+    const double *price = c->price + c->like[t] * (S + 2), *G = pu__chain_G(c, t), *V = G + r * S;
+    double *mixed = c->mixed;
+    if (t == 0)
+        V = c->inverse + c->pivot * cols;
+    memset(mixed, 0, (size_t)S * sizeof *mixed);
+    for (pu_int l = 0; l < c->q + S; l++) {
+        const double *row = c->N + l * S;
+        double by = pu__dot_short(S, row, price + 2); /* and what the shock has of this row's noise */
+        if (l < c->q && (t > 0 || k->r0 > 0))
+            by += V[l];
+        else if (t > 0)
+            by -= pu__dot_short(l - c->q + 1, G, c->L + (l - c->q) * S);
+        for (pu_int i = 0; i < S; i++)
+            mixed[i] += row[i] * by;
+    }
+    for (pu_int i = 0; i < S; i++) {
+        pu__sparse_rows B = pu__chain_at(&k->B, pu__chain_kind(k, t));
+        for (pu_int at = B.start[i]; t > 0 && at < B.start[i + 1]; at++)
+            mixed[i] -= B.col[at] == 0 ? B.value[at] : 0;
+        if (t == 0 && k->r0 > 0)
+            mixed[i] -= k->B0[i * k->r0 + c->pivot];
+        mixed[i] /= price[1];
+    }
+}
+
 /* The terms of an observed row m of Phi: with left = e - phi's and the square phi'Sigma phi,
-     psi: (left^2 + square - 1/psi)/2   eta: -psi left   phi: psi (Sigma phi - left s) */
+     psi: (left^2 + square - 1/psi)/2   eta: -psi left   phi: psi (Sigma phi - left s)
+   or, of the price lambda of the row, eta: -lambda   phi: -E lambda s. */
 PU__FN pu_status pu__chain_row_terms(pu__direct *e, pu_int row, pu_int at, pu_int count, double left, double square,
                                      double *z, pu_real *lane)
 {
     pu__posterior *p = e->post;
     const pu__slots *s = &p->slots;
     const pu_op *Phi = p->model->Phi;
-    double psi = (double)p->model->psi[row];
-    lane[s->psi + row] += (pu_real)((left * left + square - 1 / psi) / 2);
-    e->chain.eta[row] -= (pu_real)(psi * left);
+    pu_int S = e->chain.chain->S;
+    double psi = (double)p->model->psi[row], price = psi * left;
+    int priced = pu__chain_priced(&e->chain, at / S, psi);
+    if (priced)
+        price = pu__chain_paid(&e->chain, at / S, e->column + at);
+    if (!e->chain.exact)
+        lane[s->psi + row] += (pu_real)((left * left + square - 1 / psi) / 2);
+    e->chain.eta[row] -= (pu_real)price;
     if (!z)
         return PU_OK;
     for (pu_int i = 0; i < count; i++) {
-        double x = e->column[at + i] + ((at + i) % e->chain.chain->S == e->chain.chain->level ? e->chain.reference : 0);
-        z[i] = psi * (z[i] - left * x);
+        double x = e->column[at + i] + ((at + i) % S == e->chain.chain->level ? e->chain.reference : 0);
+        z[i] = (priced ? -e->chain.mixed[i] : psi * z[i]) - price * x;
     }
     return pu__note_failure(p, Phi->row_grad(Phi, row, z, lane + s->Phi), "Phi.row_grad");
 }
@@ -14227,6 +14476,7 @@ PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *se
         int observed = *seen < p->observed && p->list[*seen] == *row;
         double psi = (double)p->model->psi[*row], root = pu__chain_root(c, psi), square = 0, there = 0, terms = 0, y;
         double *z = lane && p->slots.want_Phi ? c->row : NULL;
+        int priced = pu__chain_priced(c, t, psi);
         if (count < 1 || at % S + count > S)
             return PU_E_UNSUPPORTED;
         if (at / S != t)
@@ -14238,23 +14488,26 @@ PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *se
             fit[*row] = (pu_real)pu__chain_seen(c, e->row, there_at % S, entries, NULL);
             (void)pu__phi_row(e, *row, &at);
         }
-        if (observed && lane && c->square_at_rest >= 0 && !z)
+        if (observed && lane && c->square_at_rest >= 0 && (!z || priced))
             square = c->square_at_rest;
-        else if (observed && lane)
-            square = pu__chain_seen(c, e->row, at % S, count, z);
+        else if (observed && lane && !c->exact)
+            square = pu__chain_seen(c, e->row, at % S, count, priced ? NULL : z);
         for (pu_int i = 0; i < count; i++) {
             double term = (double)e->row[i] * e->column[at + i];
             there += term;
             terms += fabs(term);
         }
         c->row_terms = pu__max(c->row_terms, terms);
-        c->row_sum = pu__max(c->row_sum, fabs(there) + root / psi);
+        c->row_sum = pu__max(c->row_sum, fabs(there) + (c->exact ? c->unit : root / psi));
         if (!observed)
             continue;
         y = pu__chain_e(e, *seen, e->row, at % S, count);
         ++*seen;
-        c->trace += psi * square;
-        pu__chain_sizes(&c->v, psi, root, y, there);
+        c->trace += c->exact ? 1 : psi * square;
+        if (c->exact)
+            pu__chain_sizes(&c->v, 1 / (c->unit * c->unit), 1 / c->unit, y, y - c->unit * c->shock);
+        else
+            pu__chain_sizes(&c->v, psi, root, y, there);
         if (lane && pu__chain_row_terms(e, *row, at, count, y - there, square, z, lane))
             return PU_E_OPERATOR;
     }
@@ -14276,7 +14529,10 @@ PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
     c->psi = 0;
     c->count = 0;
     c->square_at_rest = -1;
+    c->exact = pu__is_exact(e->post->model);
     c->plain = Phi->data == k->readout && Phi->rows == k->T && Phi->params == k->S;
+    if (c->exact && !c->plain)
+        return pu__fail(report, PU_E_UNSUPPORTED, "model.psi (infinite: only with the Phi of the model)", n, -1);
     if (c->plain)
         pu__copy(e->row, k->readout, k->S);
     e->kappa = 1;
@@ -14305,6 +14561,7 @@ PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
         if (t == 0)
             break;
         pu__chain_back(e, t, &logs);
+        c->value += c->left * c->left / 2;
         c->like[t] = t;
         pu__chain_rest(c, c->wide, c->W + k->r * (c->wide + 1));
     }
@@ -14312,6 +14569,7 @@ PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
         return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, -1);
     if (pu__chain_begin(e, &logs, n, report))
         return report->status;
+    c->unit = c->exact ? fabs(c->price[(k->T > 1 ? c->like[1] : 0) * (k->S + 2) + 1]) : 0;
     e->logdet = 2 * (logs.sum + log(logs.product));
     if (!pu__finite_double(e->logdet) || !pu__finite_double(c->value))
         return pu__fail(report, PU_NONFINITE, "A", n, -1);
@@ -14330,6 +14588,7 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
     c->trace = 0;
     c->largest = 0;
     c->moves = 0;
+    c->lags = 0;
     c->row_terms = 0;
     c->row_sum = 0;
     memset(&c->v, 0, sizeof c->v);
@@ -14338,6 +14597,8 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
             pu__chain_first(e);
         else
             pu__chain_mean(e, t, c->row);
+        if (t > 0)
+            c->shock = c->row[0]; /* without shocks nobody asks */
         /* L at rest stays there while the steps are alike */
         if (t < 2 || c->like[t] != c->like[t - 1])
             c->calm = 0;
@@ -14353,6 +14614,8 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
             c->moves = pu__max(c->moves, pu__chain_moves(c, pu__chain_kind(k, t), e->column + (t - 1) * S, NULL));
         if (t > 0 && spread && !rests)
             pu__chain_transition(c, t);
+        if (c->price && lane && e->post->slots.want_Phi && !rests)
+            pu__chain_mix(c, t);
         if (!rests)
             c->square_at_rest = -1;
         else if (c->plain && c->square_at_rest < 0)
@@ -14386,7 +14649,7 @@ PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
         memset(s, 0, (size_t)S * sizeof *s);
         for (pu_int i = 0; i < n; i++) {
             w[i] = t > 0 ? -pu__dot_short(S, G + i * S, before) : 0;
-            for (pu_int j = i; j < n; j++)
+            for (pu_int j = t > 0 ? i : 0; j < n; j++)
                 w[i] += V[i * n + j] * (double)normals[j];
         }
         if (t > 0) {
@@ -14407,10 +14670,13 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
     pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
     c->chain = k;
     c->wide = r + S + 1;
-    c->W = pu__doubles(arena, r + S, c->wide);
+    c->W = pu__doubles(arena, r + S + 1, c->wide);
     c->row = pu__doubles(arena, c->wide + cols, 1);
+    c->seen = pu__doubles(arena, pu__most(r + S, cols), 1);
+    c->mixed = pu__doubles(arena, S, 1);
+    c->price = k->mixes || k->exact ? pu__doubles(arena, k->T, S + 2) : NULL;
     c->steps = pu__doubles(arena, k->T, r + r * S + r * r);
-    c->start = pu__doubles(arena, k->r0 + S, cols + 1);
+    c->start = pu__doubles(arena, k->r0 + S + 1, cols + 1);
     c->inverse = pu__doubles(arena, cols, cols);
     c->first = pu__doubles(arena, cols, 1);
     c->L = pu__doubles(arena, S, S);
@@ -14420,7 +14686,7 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
     c->like = pu__indices(arena, k->T);
     c->old = pu__doubles(arena, S, S);
     c->alike = pu__doubles(arena, S, 1);
-    c->glide = pu__doubles(arena, r + S + 1, S + 1);
+    c->glide = pu__doubles(arena, r + S + 2, S + 1);
     c->covariance = pu__doubles(arena, r, S + r);
     e->row = pu__reals(arena, S, 1);
     e->column = pu__doubles(arena, k->T, S);
@@ -16651,7 +16917,7 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
         pu_int row = w->post.list[i];
         double y = fabs((double)w->post.now.e[pu__place(&w->post, i)]) +
                    fabs((double)pu__eta(job->model, pu__datum(job->data, n))[row]);
-        given = pu__max(given, (double)PU__EPS * sqrt((double)job->model->psi[row]) * y);
+        given = pu__max(given, (double)PU__EPS * (c->exact ? 1 / c->unit : sqrt((double)job->model->psi[row])) * y);
     }
     mean.error = DBL_EPSILON * (c->v.spread + e->kappa * (1 + c->largest)) + given;
     mean.size = c->largest;
@@ -16667,9 +16933,10 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
     for (pu_int kind = 0; job->any_grad && kind < c->chain->kinds; kind++)
         through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * c->chain->r * (S + c->chain->r)));
     relative = pu__max(relative, (double)PU__EPS * through);
-    /* what the rounding of F does to a shock meets states that may be as large once more, in sums that may cancel */
+    /* an autoregression: what the rounding of F does to a shock meets states that are as large once more, and partial autocorrelations near
+       the ends of their range, whose derivatives would make that small again, do not do so for those between them */
     if (job->any_grad)
-        relative = pu__max(relative, DBL_EPSILON * c->moves * c->moves / ((double)c->chain->T * (1 + through)));
+        relative = pu__max(relative, DBL_EPSILON * c->lags * c->lags / ((double)c->chain->T * (1 + through)));
     if (job->any_grad)
         relative = pu__max(relative, pu__chain_start_rounding(e));
     if (job->any_grad)
@@ -20316,6 +20583,7 @@ typedef struct {
     pu_real *psi;   /* T */
     pu_real *theta; /* of the last set */
     pu_real *moved; /* params: scratch of the start */
+    pu_int pivot;   /* the shock that has number 0 in the chain: see pu__structure_pivot */
     char name[48];  /* with a number that tells parts and times apart, for checkpoints */
 } pu__structure;
 
@@ -20349,6 +20617,7 @@ PU__FN const char *pu__part_name(pu_part_kind kind)
     case PU_PART_CYCLE: return "cycle";
     case PU_PART_AR: return "ar";
     case PU_PART_MA: return "ma";
+    case PU_PART_NO_IRREGULAR: return "irregular";
     default: return "matern";
     }
 }
@@ -20398,6 +20667,7 @@ PU__FN void pu__component_size(pu__component *c, const pu_part *parts, pu_int n,
         c->shocks = 1;
         c->params = c->order + 1;
         break;
+    case PU_PART_NO_IRREGULAR: return;
     case PU_PART_CYCLE:
         c->shocks = 2;
         c->params = 3;
@@ -20628,7 +20898,7 @@ PU__FN void pu__structure_describe(const pu_model *model, pu_int i, pu_param *pa
 {
     const pu__structure *s = pu__structure_of(model);
     const pu__component *c = s->parts;
-    if (i == model->params - 1) {
+    if (i == model->params - 1 && !s->chain.exact) {
         pu__describe(param, "var.irregular", -1, -1, PU_SCALE_LOG);
         return;
     }
@@ -20687,6 +20957,62 @@ PU__FN pu_status pu__component_set(pu__structure *s, pu__component *c, const pu_
     return status;
 }
 
+/* Of the shocks of a step the one that y sees most becomes number 0, and number 0 that one: exact engines without noise need it, see
+   >>shocks. One for all kinds of steps, the one whose least share of the largest is largest. */
+PU__FN void pu__structure_pivot(pu__structure *s)
+{
+    pu__chain *chain = &s->chain;
+    double best = -1, *seen = s->sums; /* free here */
+    for (pu_int j = 0; j < chain->r; j++)
+        seen[chain->r + j] = 1;
+    for (pu_int kind = 0; kind < chain->kinds; kind++) {
+        pu__sparse_rows B = pu__chain_at(&chain->B, kind);
+        double most = 0;
+        memset(seen, 0, (size_t)chain->r * sizeof *seen);
+        for (pu_int i = 0; i < chain->S; i++)
+            for (pu_int at = B.start[i]; at < B.start[i + 1]; at++)
+                seen[B.col[at]] += (double)s->c[i] * B.value[at];
+        for (pu_int j = 0; j < chain->r; j++)
+            most = pu__max(most, fabs(seen[j]));
+        for (pu_int j = 0; j < chain->r; j++)
+            if (fabs(seen[j]) < seen[chain->r + j] * most)
+                seen[chain->r + j] = fabs(seen[j]) / most;
+    }
+    for (pu_int j = 0; j < chain->r; j++)
+        if (seen[chain->r + j] > best) {
+            best = seen[chain->r + j];
+            s->pivot = j;
+        }
+    for (pu_int at = 0; at < chain->B.start[chain->S]; at++)
+        if (chain->B.col[at] == 0 || chain->B.col[at] == s->pivot)
+            chain->B.col[at] = s->pivot - chain->B.col[at];
+}
+
+/* And back, in the gradients of all kinds of steps. */
+PU__FN void pu__structure_unpivot(const pu__structure *s)
+{
+    const pu__chain *chain = &s->chain;
+    pu_int r = chain->r, S = chain->S, p = s->pivot;
+    for (pu_int kind = 0; kind < chain->kinds && p > 0; kind++) {
+        double *Delta = s->sums + kind * r * (S + r), *K = Delta + r * S, swap;
+        for (pu_int j = 0; j < S; j++) {
+            swap = Delta[j];
+            Delta[j] = Delta[p * S + j];
+            Delta[p * S + j] = swap;
+        }
+        for (pu_int j = 0; j < r; j++) {
+            swap = K[j];
+            K[j] = K[p * r + j];
+            K[p * r + j] = swap;
+        }
+        for (pu_int i = 0; i < r; i++) {
+            swap = K[i * r];
+            K[i * r] = K[i * r + p];
+            K[i * r + p] = swap;
+        }
+    }
+}
+
 /* What y sees of every part where that depends on theta. */
 PU__FN void pu__structure_moving(pu__structure *s, const pu_real *theta)
 {
@@ -20712,8 +21038,8 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
     pu__structure *s = pu__structure_of(model);
     pu__chain *chain = &s->chain;
     double x[PU_AR_MAX + 2];
-    pu_real sigma2;
-    if (!pu__exp(theta[model->params - 1], &sigma2))
+    pu_real sigma2 = 0;
+    if (!chain->exact && !pu__exp(theta[model->params - 1], &sigma2))
         return pu__refuse_entry(index, model->params - 1);
     for (pu_int n = 0; n < s->count; n++) {
         pu_status status = pu__component_set(s, s->parts + n, theta, index);
@@ -20742,8 +21068,10 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
         }
     if (s->moving)
         pu__structure_moving(s, theta);
+    if (chain->mixes || chain->exact)
+        pu__structure_pivot(s);
     pu__copy(s->theta, theta, model->params);
-    pu__fill(s->psi, 1 / sigma2, s->T);
+    pu__fill(s->psi, chain->exact ? (pu_real)HUGE_VAL : 1 / sigma2, s->T);
     return PU_OK;
 }
 
@@ -20863,6 +21191,7 @@ PU__FN pu_status pu__structure_grad(PU__MODEL_GRAD_ARGS)
     const pu__structure *s = pu__structure_of(model);
     double x[PU_AR_MAX + 2];
     pu__ssm_widen(model->Gamma.params, g->Gamma, s->sums);
+    pu__structure_unpivot(s);
     for (pu_int n = 0; n < s->count; n++) {
         const pu__component *c = s->parts + n;
         (void)pu__component_natural(c, s->theta, x);
@@ -20870,7 +21199,8 @@ PU__FN pu_status pu__structure_grad(PU__MODEL_GRAD_ARGS)
         if (c->part.kind == PU_PART_MA)
             pu__component_ma_grad(c, x, s->theta + c->at, g->Phi + c->state, grad + c->at);
     }
-    grad[model->params - 1] = (pu_real)-pu__dot(s->T, NULL, s->psi, g->psi);
+    if (!s->chain.exact)
+        grad[model->params - 1] = (pu_real)-pu__dot(s->T, NULL, s->psi, g->psi);
     return PU_OK;
 }
 
@@ -20933,7 +21263,8 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
         if (c->shocks)
             theta[c->at + pu__component_variance(c)] = (pu_real)log(share * change);
     }
-    theta[model->params - 1] = (pu_real)log(0.3 * change);
+    if (!s->chain.exact)
+        theta[model->params - 1] = (pu_real)log(0.3 * change);
     if (seed) {
         pu_real *moved = s->moved;
         pu__start_normals(seed, 0, 1, model->params, 1, moved);
@@ -20969,6 +21300,7 @@ PU__FN void pu__structural_layout(void *self, pu__arena *arena)
     c->B.value = pu__doubles(arena, c->B.room, c->kinds);
     c->B0 = pu__doubles(arena, c->S, c->r0);
     c->diffuse = pu__indices(arena, c->d);
+    c->lagged = pu__indices(arena, c->S);
     s->gaps = pu__doubles(arena, c->kinds, 1);
     s->sums = pu__doubles(arena, c->kinds * c->r * (c->S + c->r) + c->r0 * c->r0, 1);
     s->each = pu__reals(arena, s->count, c->S);
@@ -20984,7 +21316,7 @@ PU__FN const char *pu__part_fault(const pu_part *parts, pu_int n)
     const pu_part *p = parts + n;
     int season = p->kind == PU_PART_SEASON || p->kind == PU_PART_SEASON_TRIG;
     int lags = p->kind == PU_PART_AR || p->kind == PU_PART_MA;
-    if ((int)p->kind < PU_PART_LEVEL || (int)p->kind > PU_PART_MA)
+    if ((int)p->kind < PU_PART_LEVEL || (int)p->kind > PU_PART_NO_IRREGULAR)
         return "parts[index].kind (one of pu_part_kind)";
     if (p->kind == PU_PART_SLOPE && (n == 0 || p[-1].kind != PU_PART_LEVEL))
         return "parts[index] (a slope must follow a level)";
@@ -21017,6 +21349,7 @@ PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu_int n
     if (pu__part_joins(given, n))
         c->state -= pu__most(given[n - 1].size, c->moving + 1);
     s->moving += c->moving && c->part.kind == PU_PART_MA;
+    chain->exact |= c->part.kind == PU_PART_NO_IRREGULAR;
     *params += c->params;
 }
 
@@ -21044,6 +21377,8 @@ PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
         if (pu__has_ar(c))
             c->ar = s->ars + ars++;
         chain->turns |= given[n].kind >= PU_PART_CYCLE;
+        if (c->order > 1)
+            chain->lagged[c->state] = 1;
         if (given[n].kind == PU_PART_LEVEL && level < 0)
             level = c->state;
         for (pu_int i = 0; i < n; i++)
@@ -21063,7 +21398,7 @@ PU__FN pu_status pu__structural_times(pu__structure *s, const double *times, con
 {
     double largest = 0;
     for (pu_int n = 0; n < s->count; n++)
-        if (parts[n].kind != PU_PART_LEVEL && !pu__part_smooth(parts[n].kind))
+        if (parts[n].kind != PU_PART_LEVEL && parts[n].kind != PU_PART_NO_IRREGULAR && !pu__part_smooth(parts[n].kind))
             return pu__fail(report, PU_E_UNSUPPORTED, "parts[index].kind (with times: levels and Matern parts alone)", -1, n);
     s->shortest = HUGE_VAL;
     s->longest = 0;
@@ -21114,6 +21449,7 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
     pu__structural_draft d;
     pu__structure *s = &d.s;
     pu_status status;
+    int moves = 0;
     memset(&d, 0, sizeof d);
     if (model)
         d.made.memory = model->memory;
@@ -21139,8 +21475,11 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
         /* a row of F has three entries or less, or as many as its part has states; each shock enters one state, or all */
         s->chain.F.room += 3 * c.states + (pu__part_smooth(parts[n].kind) ? 9 : c.states);
         s->chain.B.room += c.shocks + (pu__part_smooth(parts[n].kind) ? 9 : 0);
+        moves |= c.shocks > 0 && parts[n].kind != PU_PART_SLOPE;
     }
-    d.made.params++;
+    if (s->chain.exact && !moves)
+        return pu__refuse(report, PU_E_ARGUMENT, "parts (without an irregular one of them must move y at once)");
+    d.made.params += !s->chain.exact;
     d.given = parts;
     s->T = steps;
     s->S = s->chain.S;
@@ -21168,7 +21507,7 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
     *pu__structure_of(model) = *s;
     s = pu__structure_of(model);
     model->name = pu__structure_name(s);
-    model->uses = PU_USES_GAMMA | PU_USES_PSI | (s->moving ? PU_USES_PHI : 0);
+    model->uses = PU_USES_GAMMA | (s->chain.exact ? 0 : PU_USES_PSI) | (s->moving ? PU_USES_PHI : 0);
     model->Gamma = pu__op_chain(&s->chain);
     model->Phi = pu_op_readout(steps, s->S, s->c);
     s->chain.readout = s->c;

@@ -1,7 +1,7 @@
 /* structural_reference.h - structural models once more, in wide numbers. Every part is a Gaussian process whose covariance K is
    known in closed form, once the shocks of its recursion are summed up, and X tells what its diffuse first states add to y:
 
-     y = eta + X delta + e,   e ~ N(0, V),   V = sum K + sigma2 I,   delta flat
+     y = eta + X delta + e,   e ~ N(0, V),   V = sum K + sigma2 I,   delta flat;   sigma2 = 0 with PU_PART_NO_IRREGULAR
 
    Likelihood, gradients and posterior are dense generalised least squares. No chain, state or shock is in here: nothing is
    shared with the library but the meaning of theta. Functions of wide numbers are series, for there need not be a library of
@@ -114,6 +114,7 @@ static int ref_joins(const pu_part *parts, int n)
 static int ref_part_params(const pu_part *parts, int n)
 {
     const pu_part *p = parts + n;
+    if (p->kind == PU_PART_NO_IRREGULAR) return 0;
     if (ref_is_diffuse(p)) return !p->constant;
     if (p->kind == PU_PART_CYCLE) return 3;
     if (p->kind == PU_PART_AR || p->kind == PU_PART_MA) return (int)p->size + !ref_joins(parts, n);
@@ -276,7 +277,7 @@ static wide ref_first_state(const pu_part *p, int i, int t)
 /* ---- a model ---- */
 
 typedef struct {
-    int T, count, params, d;
+    int T, count, params, d, exact;
     pu_part parts[REF_PARTS];
     int first[REF_PARTS]; /* of its entries of theta */
     int own[REF_PARTS];   /* how many: with those of the moving average of order `moving` that has joined it, which has none then */
@@ -304,16 +305,21 @@ static void ref_make(ref_model *m, int T, const double *times, const pu_part *pa
         m->own[n] = ref_joins(parts, n) ? 0 : ref_part_params(parts, n);
         m->moving[n] = n + 1 < count && ref_joins(parts, n + 1) ? (int)parts[n + 1].size : 0;
         m->own[n] += m->moving[n];
-        if (!ref_joins(parts, n)) ref_covariance(parts + n, m->moving[n], theta + at, T, times, m->K[n]);
+        m->exact |= parts[n].kind == PU_PART_NO_IRREGULAR;
+        if (!ref_joins(parts, n) && parts[n].kind != PU_PART_NO_IRREGULAR) ref_covariance(parts + n, m->moving[n], theta + at, T, times, m->K[n]);
         at += ref_part_params(parts, n);
         for (int i = 0; ref_is_diffuse(parts + n) && i < ref_states(parts + n); i++, m->d++) {
             m->owner[m->d] = ref_owner(m, n);
             for (int t = 0; t < T; t++) m->X[m->d][t] = ref_first_state(parts + n, i, t);
         }
     }
-    memcpy(m->theta, theta, (size_t)(at + 1) * sizeof *theta);
-    m->params = at + 1;
-    m->sigma2 = ref_exp(theta[at]);
+    /* without noise V may be singular. What flat states add is theirs whether they have some variance, too, or not */
+    for (int j = 0; m->exact && j < m->d; j++)
+        for (int t = 0; t < T; t++)
+            for (int u = 0; u <= t; u++) m->K[m->owner[j]][t * REF_T + u] += m->X[j][t] * m->X[j][u];
+    m->params = at + !m->exact;
+    memcpy(m->theta, theta, (size_t)m->params * sizeof *theta);
+    m->sigma2 = m->exact ? 0 : ref_exp(theta[at]);
 }
 
 /* L L' = A in place, n x n with rows of `ld`; adds log det, and keeps the least share of a diagonal entry that is left of it.
@@ -412,9 +418,9 @@ static int ref_run(const ref_model *m, const wide *e, ref_result *out)
         for (int j = 0; j < m->d; j++) out->r[i] -= out->XV[j][i] * b[j];
         square += out->r[i] * out->r[i];
     }
-    out->condition = fmax((double)(largest / m->sigma2), 1 / least_A);
+    out->condition = fmax(m->exact ? 1 / least : (double)(largest / m->sigma2), 1 / least_A);
     out->nll = ((double)square + logdet + logdet_A + n * log(2 * acos(-1.0))) / 2;
-    out->scale = ((double)square + fabs(logdet) + fabs(logdet_A) + n * fabs(log((double)m->sigma2))) / 2 + n + 1;
+    out->scale = ((double)square + fabs(logdet) + fabs(logdet_A) + (m->exact ? 0 : n * fabs(log((double)m->sigma2)))) / 2 + n + 1;
     ref_backward(n, REF_T, V, out->r);
     for (int i = 0; i < n; i++) out->residual[out->seen[i]] = (double)out->r[i];
     return 1;
@@ -471,8 +477,10 @@ static void ref_gradient(const ref_model *m, ref_result *out)
         trace += m->sigma2 * P[i][i];
         square += m->sigma2 * out->r[i] * out->r[i];
     }
-    out->grad[m->params - 1] = (double)(trace - square) / 2;
-    out->size[m->params - 1] = (double)(trace + square + n) / 2;
+    if (!m->exact) {
+        out->grad[m->params - 1] = (double)(trace - square) / 2;
+        out->size[m->params - 1] = (double)(trace + square + n) / 2;
+    }
     for (int part = 0; part < m->count; part++)
         for (int i = 0; i < m->own[part]; i++) {
             ref_slope(m, part, i, slope);

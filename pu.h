@@ -12857,9 +12857,10 @@ typedef struct {
     pu_int pivot;     /* the start's shock that y sees most */
     double *price;    /* T x (S + 2): n, phi'b, m of each step; NULL: not needed */
     double *mixed;    /* S: the covariance of a price with s */
+    double mix;       /* largest of the terms that it, or psi Sigma phi, is the sum of */
     double *seen;     /* r + S, or r0 + d: phi'B and phi'F */
     double shock;     /* mean of the first shock of the step at hand */
-    double unit;      /* what y sees of it, about: y without noise counts in these */
+    double *sizes;    /* r + S + 1, or r0 + d + 1: of the columns that an equation was taken out of */
 } pu__chain_work;
 
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
@@ -13737,7 +13738,7 @@ PU__FN pu_int pu__chain_row(pu__direct *e, pu_int t, pu_int place, double *h, pu
 PU__FN void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const double *W, pu__logs *logs)
 {
     for (pu_int j = 0; j < n; j++) {
-        double square = 0, pivot = fabs(W[j * (wide + 1)]);
+        double square = e->chain.hard ? e->chain.sizes[j] : 0, pivot = fabs(W[j * (wide + 1)]);
         for (pu_int i = 0; i <= j; i++)
             square += W[i * wide + j] * W[i * wide + j];
         e->kappa = pu__max(e->kappa, sqrt(square) / pivot);
@@ -13819,16 +13820,21 @@ PU__FN void pu__chain_price_first(pu__direct *e)
     pu__chain_price(e, 0, b);
 }
 
-/* The equation seen'x = c->equal in the place of row 0 of W, which goes to the last row, and x_0 by it out of all others. */
-PU__FN void pu__chain_pin(const pu__chain_work *c, pu_int rows, pu_int wide, double *W)
+/* The equation seen'x = c->equal in the place of row 0 of W, which goes to the last row, and x_0 by it out of all others. What
+   columns are differences of, squared, is in c->sizes: rounding is relative to that. */
+PU__FN void pu__chain_pin(pu__chain_work *c, pu_int rows, pu_int wide, double *W)
 {
     memcpy(W + (rows - 1) * wide, W, (size_t)wide * sizeof *W);
+    memset(c->sizes, 0, (size_t)wide * sizeof *c->sizes);
     for (pu_int j = 0; j < wide; j++)
         W[j] = (j + 1 < wide ? c->seen[j] : c->equal) / c->seen[0];
     for (pu_int i = 1; i < rows; i++) {
         double *row = W + i * wide, by = row[0];
-        for (pu_int j = 0; by != 0 && j < wide; j++)
-            row[j] -= by * W[j];
+        for (pu_int j = 1; by != 0 && j < wide; j++) {
+            double off = by * W[j];
+            c->sizes[j] += row[j] * row[j] + off * off;
+            row[j] -= off;
+        }
         row[0] = 0;
     }
 }
@@ -14393,34 +14399,55 @@ PU__FN void pu__chain_sizes(pu__value *v, double psi, double root, double e, dou
     v->rounding += psi * terms * (off + DBL_EPSILON * terms);
 }
 
+/* What y sees of the first shock of step t: y without noise counts in these. */
+PU__FN double pu__chain_unit(const pu__chain_work *c, pu_int t)
+{
+    return fabs(c->price[c->like[t] * (c->chain->S + 2) + 1]);
+}
+
 /* Are the gradients of a row of step t made of its price? Where y sees more of a shock than there is noise. */
 PU__FN int pu__chain_priced(const pu__chain_work *c, pu_int t, double psi)
 {
-    double b = c->price ? c->price[c->like[t] * (c->chain->S + 2) + 1] : 0;
+    double b = c->price ? pu__chain_unit(c, t) : 0;
     return c->exact || psi * b * b > 1;
 }
 
-/* The mean of that price. s: the mean of s_t. */
-PU__FN double pu__chain_paid(const pu__chain_work *c, pu_int t, const double *s)
+/* The mean of that price. s: the mean of s_t. The terms that it is the sum of are among those of the gradient in eta. */
+PU__FN double pu__chain_paid(pu__chain_work *c, pu_int t, const double *s)
 {
     pu_int S = c->chain->S;
     const double *price = c->price + c->like[t] * (S + 2);
-    return (c->shock + pu__dot_short(S, price + 2, s) - c->price[t * (S + 2)]) / price[1];
+    double n = c->price[t * (S + 2)], sum = c->shock - n, terms = fabs(c->shock) + fabs(n);
+    for (pu_int i = 0; i < S; i++) {
+        sum += price[2 + i] * s[i];
+        terms += fabs(price[2 + i] * s[i]);
+    }
+    c->v.terms = pu__max(c->v.terms, terms / fabs(price[1]));
+    c->v.eta = pu__max(c->v.eta, fabs(sum / price[1]));
+    return sum / price[1];
 }
 
-/* Its covariance with s_t, (cov(s, w) + Sigma m - b) / phi'b: N is that of step t, L the factor for s_{t-1} still. */
-PU__FN void pu__chain_mix(pu__chain_work *c, pu_int t)
+/* Its covariance with s_t, (cov(s, w) + Sigma m - b) / phi'b: N is that of step t, L the factor for s_{t-1} still. Where it is not
+   asked for, psi Sigma phi is: the size of the terms of either. */
+PU__FN void pu__chain_mix(pu__chain_work *c, pu_int t, double psi)
 {
     const pu__chain *k = c->chain;
     pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
     const double *price = c->price + c->like[t] * (S + 2), *G = pu__chain_G(c, t), *V = G + r * S;
     double *mixed = c->mixed;
+    int priced = pu__chain_priced(c, t, psi);
     if (t == 0)
         V = c->inverse + c->pivot * cols;
     memset(mixed, 0, (size_t)S * sizeof *mixed);
     for (pu_int l = 0; l < c->q + S; l++) {
         const double *row = c->N + l * S;
         double by = pu__dot_short(S, row, price + 2); /* and what the shock has of this row's noise */
+        double most = 0, terms = 0;
+        for (pu_int i = 0; i < S; i++) {
+            most = pu__max(most, fabs(row[i]));
+            terms += fabs(row[i] * (priced ? price[2 + i] / price[1] : psi * (double)k->readout[i]));
+        }
+        c->mix = pu__max(c->mix, most * terms);
         if (l < c->q && (t > 0 || k->r0 > 0))
             by += V[l];
         else if (t > 0)
@@ -14486,6 +14513,8 @@ PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *se
             if (entries < 1 || there_at / S != t || there_at % S + entries > S)
                 return PU_E_UNSUPPORTED;
             fit[*row] = (pu_real)pu__chain_seen(c, e->row, there_at % S, entries, NULL);
+            if (c->exact && observed && p->map == p->model->Phi)
+                fit[*row] = 0;
             (void)pu__phi_row(e, *row, &at);
         }
         if (observed && lane && c->square_at_rest >= 0 && (!z || priced))
@@ -14498,15 +14527,17 @@ PU__FN pu_status pu__chain_rows(pu__direct *e, pu_int t, pu_int *row, pu_int *se
             terms += fabs(term);
         }
         c->row_terms = pu__max(c->row_terms, terms);
-        c->row_sum = pu__max(c->row_sum, fabs(there) + (c->exact ? c->unit : root / psi));
+        c->row_sum = pu__max(c->row_sum, fabs(there) + (c->exact ? pu__chain_unit(c, t) : root / psi));
         if (!observed)
             continue;
         y = pu__chain_e(e, *seen, e->row, at % S, count);
         ++*seen;
         c->trace += c->exact ? 1 : psi * square;
-        if (c->exact)
-            pu__chain_sizes(&c->v, 1 / (c->unit * c->unit), 1 / c->unit, y, y - c->unit * c->shock);
-        else
+        if (c->exact) {
+            /* in units of what is new, which is what y's noise would be one step before */
+            double unit = pu__chain_unit(c, t);
+            pu__chain_sizes(&c->v, 1 / (unit * unit), 1 / unit, y, y - unit * c->shock);
+        } else
             pu__chain_sizes(&c->v, psi, root, y, there);
         if (lane && pu__chain_row_terms(e, *row, at, count, y - there, square, z, lane))
             return PU_E_OPERATOR;
@@ -14569,7 +14600,6 @@ PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
         return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, -1);
     if (pu__chain_begin(e, &logs, n, report))
         return report->status;
-    c->unit = c->exact ? fabs(c->price[(k->T > 1 ? c->like[1] : 0) * (k->S + 2) + 1]) : 0;
     e->logdet = 2 * (logs.sum + log(logs.product));
     if (!pu__finite_double(e->logdet) || !pu__finite_double(c->value))
         return pu__fail(report, PU_NONFINITE, "A", n, -1);
@@ -14589,6 +14619,7 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
     c->largest = 0;
     c->moves = 0;
     c->lags = 0;
+    c->mix = 0;
     c->row_terms = 0;
     c->row_sum = 0;
     memset(&c->v, 0, sizeof c->v);
@@ -14615,7 +14646,7 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
         if (t > 0 && spread && !rests)
             pu__chain_transition(c, t);
         if (c->price && lane && e->post->slots.want_Phi && !rests)
-            pu__chain_mix(c, t);
+            pu__chain_mix(c, t, (double)e->post->model->psi[t]);
         if (!rests)
             c->square_at_rest = -1;
         else if (c->plain && c->square_at_rest < 0)
@@ -14673,6 +14704,7 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
     c->W = pu__doubles(arena, r + S + 1, c->wide);
     c->row = pu__doubles(arena, c->wide + cols, 1);
     c->seen = pu__doubles(arena, pu__most(r + S, cols), 1);
+    c->sizes = pu__doubles(arena, pu__most(r + S, cols) + 1, 1);
     c->mixed = pu__doubles(arena, S, 1);
     c->price = k->mixes || k->exact ? pu__doubles(arena, k->T, S + 2) : NULL;
     c->steps = pu__doubles(arena, k->T, r + r * S + r * r);
@@ -16917,10 +16949,13 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
         pu_int row = w->post.list[i];
         double y = fabs((double)w->post.now.e[pu__place(&w->post, i)]) +
                    fabs((double)pu__eta(job->model, pu__datum(job->data, n))[row]);
-        given = pu__max(given, (double)PU__EPS * (c->exact ? 1 / c->unit : sqrt((double)job->model->psi[row])) * y);
+        given = pu__max(given, (double)PU__EPS * (c->exact ? 1 / pu__chain_unit(c, row) : sqrt((double)job->model->psi[row])) * y);
     }
     mean.error = DBL_EPSILON * (c->v.spread + e->kappa * (1 + c->largest)) + given;
     mean.size = c->largest;
+    /* without noise elimination is what costs digits, in every shock alike, and so in the sum of their squares */
+    if (c->exact)
+        given += DBL_EPSILON * e->kappa * sqrt(2 * fabs(c->value));
     size = fabs(column->value) + fabs(e->logdet) / 2 + (double)w->post.observed + 1;
     column->nll_rounding = DBL_EPSILON * (c->v.rounding + fabs(w->post.log_psi) + e->kappa + dof + fabs(e->logdet)) +
                            dof * mean.error * mean.error / 2 + given * sqrt(2 * fabs(c->value) * (double)w->post.observed);
@@ -16930,6 +16965,8 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
         relative = pu__max(relative, pu__max(mean.error, (double)PU__EPS * c->row_terms / c->row_sum));
     /* F is rounded; in its gradients so are the shocks, by kappa more, and their sums to pu_real */
     relative = pu__max(relative, DBL_EPSILON * c->moves * (job->any_grad ? e->kappa : 1));
+    if (job->any_grad)
+        relative = pu__max(relative, pu__max(DBL_EPSILON * c->mix, c->exact ? mean.error : 0));
     for (pu_int kind = 0; job->any_grad && kind < c->chain->kinds; kind++)
         through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * c->chain->r * (S + c->chain->r)));
     relative = pu__max(relative, (double)PU__EPS * through);

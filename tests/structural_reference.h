@@ -364,6 +364,7 @@ typedef struct {
     double grad[REF_PARAMS], size[REF_PARAMS]; /* size: of the terms that grad is the sum of; see ref_gradient */
     double unsure[REF_PARAMS];                 /* error of grad */
     double mean[REF_PARTS + 1][REF_T], variance[REF_PARTS + 1][REF_T]; /* of the parts, and of their sum */
+    double doubt[REF_PARTS + 1][REF_T]; /* error of such a variance, which is a difference */
     double residual[REF_T]; /* minus the derivative in eta; 0 where missing */
     /* inside */
     int seen[REF_T], n;
@@ -518,6 +519,7 @@ static void ref_posterior(const ref_model *m, ref_result *out)
                     with[i] += t > s ? K[t * REF_T + s] : K[s * REF_T + t];
                 }
             }
+            out->doubt[part][t] = (WIDE_DIGITS >= 113 ? 1e-31 : 1e-16) * (double)variance;
             for (int i = 0; i < out->n; i++) mean += with[i] * out->r[i];
             ref_forward(out->n, REF_T, out->V, with);
             for (int i = 0; i < out->n; i++) variance -= with[i] * with[i];

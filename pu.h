@@ -16965,6 +16965,8 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
         relative = pu__max(relative, pu__max(mean.error, (double)PU__EPS * c->row_terms / c->row_sum));
     /* F is rounded; in its gradients so are the shocks, by kappa more, and their sums to pu_real */
     relative = pu__max(relative, DBL_EPSILON * c->moves * (job->any_grad ? e->kappa : 1));
+    if (c->chain->mixes) /* the readout is rounded, too, to pu_real */
+        relative = pu__max(relative, (double)PU__EPS * c->moves);
     if (job->any_grad)
         relative = pu__max(relative, pu__max(DBL_EPSILON * c->mix, c->exact ? mean.error : 0));
     for (pu_int kind = 0; job->any_grad && kind < c->chain->kinds; kind++)

@@ -20673,6 +20673,12 @@ PU__FN int pu__part_joins(const pu_part *parts, pu_int n)
     return n > 0 && parts[n].kind == PU_PART_MA && parts[n - 1].kind == PU_PART_AR;
 }
 
+/* Is a part made of an autoregression, which may have order zero? */
+PU__FN int pu__has_ar(const pu__component *c)
+{
+    return c->part.kind == PU_PART_AR || (c->part.kind == PU_PART_MA && c->shocks);
+}
+
 /* Fills in how many states, shocks and parameters part n of `count` has. */
 PU__FN void pu__component_size(pu__component *c, const pu_part *parts, pu_int n, pu_int count)
 {
@@ -21268,6 +21274,122 @@ PU__FN double pu__lag_square(const pu_data *data, pu_int lag)
     return count > 0 ? sum / count : 0;
 }
 
+#define PU__ARMA_START 20 /* p + q up to which the start of an ARMA is made by regression */
+
+/* atanh of the partial autocorrelations of an autoregression, n of them into out: roots that are not well inside are drawn
+   inward, phi_j by 0.9^j, until they are. Changes phi. */
+PU__FN void pu__start_gamma(pu_int n, double *phi, pu_real *out)
+{
+    double now[PU_AR_MAX + 1];
+    int calm = 0;
+    for (int tries = 0; tries < 60 && !calm; tries++) {
+        calm = 1;
+        for (pu_int j = 1; j <= n; j++)
+            now[j] = phi[j - 1];
+        for (pu_int m = n; m > 0 && calm; m--) {
+            double g = now[m];
+            calm = fabs(g) < 0.97;
+            out[m - 1] = (pu_real)(calm ? log((1 + g) / (1 - g)) / 2 : 0);
+            pu__ar_reflect(m, g, (1 - g) * (1 + g), now);
+        }
+        for (pu_int j = 0; j < n; j++)
+            phi[j] *= pow(0.9, (double)(j + 1));
+    }
+}
+
+/* An ARMA's start from autocovariances c_0 .. c_K, after Hannan and Rissanen: an autoregression of order K makes the noise e known, then
+   y_t is regressed on p values before it and on q of e. The moments of that regression follow from those of the long autoregression:
+     E y_t-i y_t-j = c_|i-j|,   E y_t-i e_t-j = v psi_{j-i},   E e e' = v I,   psi the response of y to e.
+   x: [phi | theta]. Returns the variance of e, 0 where there is none of it. */
+PU__FN double pu__start_arma(pu_int p, pu_int q, pu_int K, const double *c, double *x)
+{
+    double a[PU_AR_MAX + 1], psi[PU_AR_MAX + 1], M[PU__ARMA_START * PU__ARMA_START], logdet = 0, v;
+    pu_real gamma[PU_AR_MAX];
+    pu_int n = p + q;
+    int calm;
+    v = pu__durbin_levinson(K, c, c[0], gamma, &calm);
+    for (pu_int m = 0; m <= K; m++)
+        pu__ar_step(m, m > 0 ? tanh((double)gamma[m - 1]) : 0, a);
+    for (pu_int j = 0; j <= q; j++) {
+        psi[j] = j == 0;
+        for (pu_int i = 1; i <= j && i <= K; i++)
+            psi[j] -= a[i] * psi[j - i];
+    }
+    for (pu_int i = 0; i < n; i++) {
+        x[i] = i < p ? c[i + 1] : v * psi[i - p + 1];
+        for (pu_int j = 0; j <= i; j++) {
+            pu_int behind = i - p - j; /* of e against y */
+            M[i * n + j] = i < p ? c[i - j] : 0;
+            if (i >= p && j >= p)
+                M[i * n + j] = i == j ? v : 0;
+            else if (i >= p && behind >= 0)
+                M[i * n + j] = v * psi[behind];
+        }
+        M[i * (n + 1)] *= 1 + 1e-6; /* autocovariances over gaps need not be those of a process */
+    }
+    if (pu__cholesky_double(n, M, &logdet) >= 0)
+        return 0;
+    for (pu_int i = 0; i < n; i++) {
+        for (pu_int j = 0; j < i; j++)
+            x[i] -= M[i * n + j] * x[j];
+        x[i] /= M[i * (n + 1)];
+    }
+    for (pu_int i = n - 1; i >= 0; i--) {
+        for (pu_int j = i + 1; j < n; j++)
+            x[i] -= M[j * n + i] * x[j];
+        x[i] /= M[i * (n + 1)];
+    }
+    return v;
+}
+
+/* The start of the first ARMA among the parts, where nothing else but a constant level moves y. Only where there is a moving average,
+   or no irregular, of which it then is all. Else nothing is changed. */
+PU__FN void pu__structure_start_arma(const pu__structure *s, const pu_data *data, pu_real *theta)
+{
+    const pu__component *ar = NULL, *ma = NULL;
+    double c[PU_AR_MAX + 1], x[PU__ARMA_START], mean = 0, count = 0, v;
+    pu_int p, q, K, t = 0;
+    pu_real y = 0;
+    for (pu_int n = 0; n < s->count; n++) {
+        const pu__component *part = s->parts + n;
+        if (pu__has_ar(part) && ar)
+            return;
+        if (pu__has_ar(part))
+            ar = part;
+        else if (part->shocks)
+            return;
+        if (part->part.kind == PU_PART_MA)
+            ma = part;
+    }
+    p = ar ? ar->order : 0;
+    q = ma ? ma->moving : 0;
+    K = pu__min(pu__min(PU_AR_MAX, s->T - 1), pu__most(2 * (p + q), 10));
+    if (!ar || p + q > PU__ARMA_START || K < p || K < q || !(ma || s->chain.exact))
+        return;
+    pu__autocovariances(data, K, c);
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++) {
+            mean += (double)y;
+            count += 1;
+        }
+    mean /= pu__max(count, 1);
+    for (pu_int k = 0; k <= K; k++)
+        c[k] -= s->chain.d ? mean * mean : 0;
+    if (!(c[0] > 0))
+        return;
+    v = pu__start_arma(p, q, K, c, x);
+    if (!(v > 0) || !pu__finite_double(log(v)))
+        return;
+    for (pu_int j = 0; j < q; j++)
+        x[p + j] = -x[p + j];
+    pu__start_gamma(p, x, theta + ar->at);
+    if (ma)
+        pu__start_gamma(q, x + p, theta + ma->at);
+    for (pu_int j = 0; j < q; j++)
+        theta[ma->at + j] = -theta[ma->at + j];
+    theta[ar->at + ar->params - 1] = (pu_real)log(s->chain.exact ? v : 0.8 * v);
+}
+
 /* model.start: half of what a step (or a season) changes is noise; the level has a part of the rest, slope and season, which
    move slowly, much less. Another seed than 0 moves all logarithms. */
 PU__FN pu_status pu__structure_start(PU__START_ARGS)
@@ -21304,6 +21426,7 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
     }
     if (!s->chain.exact)
         theta[model->params - 1] = (pu_real)log(0.3 * change);
+    pu__structure_start_arma(s, data, theta);
     if (seed) {
         pu_real *moved = s->moved;
         pu__start_normals(seed, 0, 1, model->params, 1, moved);
@@ -21390,12 +21513,6 @@ PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu_int n
     s->moving += c->moving && c->part.kind == PU_PART_MA;
     chain->exact |= c->part.kind == PU_PART_NO_IRREGULAR;
     *params += c->params;
-}
-
-/* Is a part made of an autoregression, which may have order zero? */
-PU__FN int pu__has_ar(const pu__component *c)
-{
-    return c->part.kind == PU_PART_AR || (c->part.kind == PU_PART_MA && c->shocks);
 }
 
 /* The parts once there is memory: places, names, what y sees of them, diffuse states. */

@@ -986,7 +986,11 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
    names the first of them, and the errors of the others hold whatever those are. Flat means: within the asymmetry of H
    (rounding, or noise of probes), or what a theta not quite at the minimum accounts for; on a log or atanh scale also a
    standard error above 30. PU_INEXACT: written, but some of the gradients lost more than half of their digits, and
-   differences of them more. PU_E_NOT_DEFINITE: H is negative somewhere, theta is no minimum (index: a parameter). */
+   differences of them more. PU_E_NOT_DEFINITE: H is negative somewhere, theta is no minimum (index: a parameter).
+   Entries that are linear (pu_param.linear: coefficients of regressors), two or more, are judged after their H has been made the identity:
+   their units and where they count from do not matter, an intercept and years 1875 .. 1972 are told apart; 2 gradients more each.
+   Memory: one block besides that of the gradients; a fixed block that is too small is refused with PU_E_BLOCK, the size of one for both
+   in report.bytes (a block of 0 bytes asks for it). */
 PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                const pu_real *theta, pu_real *se, pu_report *report);
 /* The whole of (N H)^-1 (params x params), for errors of what is computed from several parameters: J C J' of its
@@ -24056,10 +24060,14 @@ typedef struct {
     pu_int n;
     /* 3 n: a point beside theta, gradients above and below theta */
     pu_real *points;
-    /* n x n each: H, and its eigenvectors as columns */
-    double *H, *V;
-    /* n: the gradient; n: square roots of H's diagonal, 0 where a parameter has no influence */
-    double *g, *root;
+    /* n x n each: H, its eigenvectors as columns, (N H)^-1 */
+    double *H, *V, *C;
+    /* n: the gradient; n: square roots of H's diagonal, 0 where a parameter has no influence; n: theta, in the same coordinates */
+    double *g, *root, *at;
+    /* Entries that are linear (pu_param.linear) where there are several: how many, where; n x n: their coordinates, see
+       pu__hessian_straighten; n: their square roots of H's diagonal before that */
+    pu_int linear, *linear_at;
+    double *T, *own;
     /* Gradients that lost digits, of which H is made. */
     int inexact;
 } pu__hessian;
@@ -24071,8 +24079,13 @@ PU__FN void pu__hessian_layout(void *self, pu__arena *arena)
     h->points = pu__reals(arena, 3, h->n);
     h->H = pu__doubles(arena, h->n, h->n);
     h->V = pu__doubles(arena, h->n, h->n);
+    h->C = pu__doubles(arena, h->n, h->n);
     h->g = pu__doubles(arena, h->n, 1);
     h->root = pu__doubles(arena, h->n, 1);
+    h->at = pu__doubles(arena, h->n, 1);
+    h->linear_at = pu__indices(arena, h->linear);
+    h->T = pu__doubles(arena, h->linear, h->linear);
+    h->own = pu__doubles(arena, h->linear, 1);
 }
 
 /* Gradients at theta + s e_i and theta - s e_i, into `points`; *width: their distance as it was rounded. */
@@ -24097,6 +24110,137 @@ PU__FN pu_status pu__hessian_sides(pu__hessian *h, pu_int i, double s, double *w
     return PU_OK;
 }
 
+/* Likewise along column k of T. */
+PU__FN pu_status pu__hessian_along(pu__hessian *h, pu_int k, double s)
+{
+    pu_real *at = h->points;
+    for (int side = 0; side < 2; side++) {
+        pu_real *grad = at + (side + 1) * h->n;
+        pu_status status;
+        pu__copy(at, h->theta, h->n);
+        for (pu_int j = 0; j < h->linear; j++)
+            at[h->linear_at[j]] += (pu_real)((side ? -s : s) * h->T[j * h->linear + k]);
+        status = pu_model_gradient(h->model, at, h->data, h->options, h->ws, grad, NULL, h->report);
+        if (pu__fatal(status))
+            return status;
+        (void)pu__priors_add(&h->priors, at, grad);
+        h->inexact += status == PU_INEXACT;
+    }
+    return PU_OK;
+}
+
+/* T's columns: the unit vectors of the linear entries, made orthogonal to each other by their part of H, each from those before it,
+   and of length one in H. A column of which that leaves no more than rounding is a direction without curvature: length 0 in
+   root, and not taken out of others. In units in which H's diagonal is one. */
+PU__FN void pu__hessian_basis(pu__hessian *h)
+{
+    pu_int p = h->linear, n = h->n;
+    double *M = h->C, *T = h->T, tolerance = 64 * (double)p * (double)PU__EPS; /* A = M D M', M's diagonal D */
+    for (pu_int i = 0; i < p; i++)
+        h->own[i] = sqrt(fabs(h->H[h->linear_at[i] * (n + 1)]));
+    for (pu_int i = 0; i < p; i++)
+        for (pu_int j = 0; j <= i; j++) {
+            pu_int a = h->linear_at[i], b = h->linear_at[j];
+            double scale = h->own[i] * h->own[j];
+            double sum = scale > 0 ? (h->H[a * n + b] + h->H[b * n + a]) / (2 * scale) : 0;
+            for (pu_int l = 0; l < j; l++)
+                sum -= M[i * p + l] * M[j * p + l] * M[l * (p + 1)];
+            if (i != j)
+                sum = M[j * (p + 1)] > 0 ? sum / M[j * (p + 1)] : 0;
+            else if (!(sum > tolerance))
+                sum = 0;
+            M[i * p + j] = sum;
+        }
+    for (pu_int k = 0; k < p; k++) {
+        double root = sqrt(M[k * (p + 1)]), sum = 0;
+        for (pu_int j = p - 1; j >= 0; j--) {
+            double t = j == k;
+            for (pu_int i = j + 1; i <= k; i++)
+                t -= M[i * p + j] * h->V[i];
+            h->V[j] = j > k ? 0 : t; /* scratch */
+        }
+        for (pu_int j = 0; j < p; j++) {
+            sum += j >= k ? (j == k ? 1 : M[j * p + k]) * h->own[j] * (double)h->theta[h->linear_at[j]] : 0;
+            T[j * p + k] = h->own[j] > 0 ? h->V[j] / h->own[j] / (root > 0 ? root : 1) : (double)(j == k);
+        }
+        h->root[h->linear_at[k]] = root;
+        h->at[h->linear_at[k]] = root * sum;
+    }
+}
+
+/* Linear entries, of which the objective is quadratic: coefficients of an intercept and of years, say, whose effects are nearly the same,
+   so that their curvatures are large and what tells them apart is small. In coordinates in which their H is the identity, c with
+   theta = T c, H is measured once more, along T's columns and as far as several standard errors: the differences of a
+   quadratic function are exact whatever the step. Rows and columns of these entries are then those of c. Where nothing like one
+   comes out there was no curvature but rounding. */
+PU__FN pu_status pu__hessian_straighten(pu__hessian *h)
+{
+    pu_int p = h->linear, n = h->n;
+    double s = 4 / sqrt((double)h->data->n), *swap = h->V + n;
+    const pu_real *above = h->points + n, *below = above + n;
+    pu__hessian_basis(h);
+    for (pu_int k = 0; k < p; k++) {
+        pu_int at = h->linear_at[k];
+        pu_status status = h->root[at] > 0 ? pu__hessian_along(h, k, s) : PU_OK;
+        if (status)
+            return status;
+        for (pu_int j = 0; j < n; j++)
+            h->H[at * n + j] = h->root[at] > 0 ? ((double)above[j] - (double)below[j]) / (2 * s) : 0;
+        h->g[at] = 0;
+        for (pu_int j = 0; j < p && h->root[at] > 0; j++) {
+            pu_int entry = h->linear_at[j];
+            h->g[at] += h->T[j * p + k] * ((double)above[entry] + (double)below[entry]) / 2;
+        }
+    }
+    for (pu_int i = 0; i < n; i++) {
+        double *row = h->H + i * n;
+        for (pu_int k = 0; k < p; k++) {
+            swap[k] = 0;
+            for (pu_int j = 0; j < p; j++)
+                swap[k] += row[h->linear_at[j]] * h->T[j * p + k];
+        }
+        for (pu_int k = 0; k < p; k++)
+            row[h->linear_at[k]] = swap[k];
+    }
+    for (pu_int k = 0; k < p; k++) {
+        pu_int at = h->linear_at[k];
+        double curvature = h->H[at * (n + 1)];
+        h->root[at] = h->root[at] > 0 && fabs(curvature - 1) < 0.5 ? sqrt(curvature) : 0;
+    }
+    return PU_OK;
+}
+
+/* (N H)^-1 of linear entries from that of c: T C T'. Entries with a part in a direction without curvature are NaN, in root 0. */
+PU__FN void pu__hessian_unstraighten(pu__hessian *h)
+{
+    pu_int p = h->linear, n = h->n;
+    double *swap = h->V, *lost = h->V + n; /* scratch; of its entries, which are not known */
+    memset(lost, 0, (size_t)p * sizeof *lost);
+    for (pu_int k = 0; k < p; k++) {
+        double most = 0;
+        for (pu_int j = 0; j < p && h->root[h->linear_at[k]] == 0; j++)
+            most = pu__max(most, fabs(h->T[j * p + k] * h->own[j]));
+        for (pu_int j = 0; j < p && h->root[h->linear_at[k]] == 0; j++)
+            if (fabs(h->T[j * p + k] * h->own[j]) >= 0.01 * most)
+                lost[j] = 1;
+    }
+    for (int side = 0; side < 2; side++)
+        for (pu_int i = 0; i < n; i++) {
+            for (pu_int j = 0; j < p; j++) {
+                swap[j] = 0;
+                for (pu_int k = 0; k < p; k++) {
+                    pu_int at = h->linear_at[k];
+                    double c = side ? h->C[at * n + i] : h->C[i * n + at];
+                    swap[j] += c == c ? h->T[j * p + k] * c : 0;
+                }
+            }
+            for (pu_int j = 0; j < p; j++)
+                h->C[side ? h->linear_at[j] * n + i : i * n + h->linear_at[j]] = swap[j];
+        }
+    for (pu_int j = 0; j < p; j++)
+        h->root[h->linear_at[j]] = lost[j] > 0 ? 0 : 1;
+}
+
 /* Row i of H = (g(theta + s e_i) - g(theta - s e_i)) / width. The step s balances the error of the differences, s^2,
    against rounding, eps / s. A parameter on a log or atanh scale that seems to have little influence may have none: a
    wider difference, which rounding disturbs less, decides that. */
@@ -24113,6 +24257,7 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h)
         for (pu_int j = 0; j < n; j++)
             row[j] = ((double)above[j] - (double)below[j]) / width;
         h->g[i] = ((double)above[i] + (double)below[i]) / 2;
+        h->at[i] = (double)h->theta[i];
         h->root[i] = sqrt(fabs(row[i]));
         if (N * fabs(row[i]) > 1 || !pu__is_scaled(h->model, i))
             continue;
@@ -24122,7 +24267,7 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h)
         if (!status && N * fabs((double)above[i] - (double)below[i]) < PU__INFLUENCE * width)
             h->root[i] = 0;
     }
-    return PU_OK;
+    return h->linear ? pu__hessian_straighten(h) : PU_OK;
 }
 
 /* Jacobi's method: the symmetric n x n matrix A becomes the diagonal of its eigenvalues, V's columns the eigenvectors.
@@ -24168,7 +24313,7 @@ PU__FN double pu__hessian_scale(pu__hessian *h)
     pu_int n = h->n;
     double odd = 0, gradient = 0, length = 0, rounding = pow((double)PU__EPS, 2.0 / 3);
     for (pu_int i = 0; i < n; i++) {
-        double root = h->root[i], size = (double)h->theta[i] * root;
+        double root = h->root[i], size = h->at[i] * root;
         length += size * size;
         if (root > 0)
             gradient += h->g[i] / root * (h->g[i] / root);
@@ -24207,22 +24352,48 @@ PU__FN pu_int pu__hessian_invert(pu__hessian *h, int is_full, pu_real *out, pu_i
         /* a hundredth of the parameter */
         if (flat > 1e-4)
             h->root[i] = 0;
-        if (h->root[i] == 0)
-            first = i;
     }
     for (pu_int i = 0; i < n; i++)
-        for (pu_int j = is_full ? 0 : i; j <= i; j++) {
+        for (pu_int j = 0; j <= i; j++) {
             double sum = 0, scale = N * h->root[i] * h->root[j];
             for (pu_int k = 0; k < n; k++)
                 if (h->H[k * n + k] > least)
                     sum += h->V[i * n + k] * h->V[j * n + k] / h->H[k * n + k];
-            sum = scale > 0 ? sum / scale : (double)NAN;
-            if (is_full)
-                out[i * n + j] = out[j * n + i] = (pu_real)sum;
-            else
-                out[i] = (pu_real)sqrt(sum);
+            h->C[i * n + j] = h->C[j * n + i] = scale > 0 ? sum / scale : (double)NAN;
         }
+    if (h->linear)
+        pu__hessian_unstraighten(h);
+    for (pu_int i = n - 1; i >= 0; i--) {
+        if (h->root[i] == 0)
+            first = i;
+        for (pu_int j = 0; j < n; j++) {
+            double x = h->root[i] > 0 && h->root[j] > 0 ? h->C[i * n + j] : (double)NAN;
+            if (is_full)
+                out[i * n + j] = (pu_real)x;
+            else if (i == j)
+                out[i] = (pu_real)sqrt(x);
+        }
+    }
     return first;
+}
+
+/* Is a fixed block of the caller's large enough for the arrays and the gradients? Else its size is told. */
+PU__FN pu_status pu__hessian_fits(pu__hessian *h, const pu_options *options, pu__call *call)
+{
+    pu__arena arena = PU__ZERO;
+    size_t bytes = 0;
+    pu_status status = pu__check_workspace(call->ws, h->report);
+    if (status || !call->ws->fixed)
+        return status;
+    status = pu_model_gradient_bytes(h->model, h->data, options, 0, &bytes, h->report);
+    if (status)
+        return status;
+    pu__hessian_layout(h, &arena);
+    bytes = pu__add(pu__arena_bytes(&arena), bytes, &arena.overflow);
+    h->report->bytes = bytes;
+    if (arena.overflow)
+        return pu__refuse(h->report, PU_E_OVERFLOW, "workspace");
+    return bytes > call->ws->bytes ? pu__refuse(h->report, PU_E_BLOCK, "workspace") : PU_OK;
 }
 
 /* pu_fit_covariance (is_full) and pu_fit_errors. The model is left set to theta. */
@@ -24248,13 +24419,19 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     h.theta = theta;
     h.n = model->params;
     h.priors.threads = 1;
+    h.linear = pu__linear_entries(model, NULL);
+    h.linear = h.linear > 1 ? h.linear : 0; /* one alone is what it is */
     status = pu__priors_open(&h.priors, model, data, report);
+    if (!status)
+        status = pu__hessian_fits(&h, options, &call);
     if (status)
         return status;
     status = pu__split_allocate(memory, &call, pu__hessian_layout, &h);
     if (status)
         return status;
     h.ws = call.ws;
+    if (h.linear)
+        (void)pu__linear_entries(model, h.linear_at);
     if (options)
         o = *options;
     /* All gradients must have the same probes and steps. */

@@ -14353,6 +14353,31 @@ PU__FN double pu__chain_start_rounding(const pu__direct *e)
     return most;
 }
 
+/* What rounding leaves in the results, relative to their terms, apart from what the errors of the shocks' means, `error`, do to gradients
+   of others. grad: gradients are wanted; dof: what tr(A Sigma) should be. */
+PU__FN double pu__chain_relative(pu__direct *e, int grad, double error, double dof)
+{
+    pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    double through = 0, relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa);
+    relative = pu__max(relative, 4 * PU__AT_REST(k->S));
+    /* F is rounded; in its gradients so are the shocks, by kappa more, and their sums to pu_real */
+    relative = pu__max(relative, DBL_EPSILON * c->moves * (grad ? e->kappa : 1));
+    if (k->mixes) /* the readout is rounded, too, to pu_real */
+        relative = pu__max(relative, (double)PU__EPS * c->moves);
+    if (!grad)
+        return relative;
+    relative = pu__max(relative, pu__max(DBL_EPSILON * c->mix, c->exact ? error : 0));
+    for (pu_int kind = 0; kind < k->kinds; kind++)
+        through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * k->r * (k->S + k->r)));
+    relative = pu__max(relative, (double)PU__EPS * through);
+    /* an autoregression: what the rounding of F does to a shock meets states that are as large once more, and partial autocorrelations near
+       the ends of their range, whose derivatives would make that small again, do not do so for those between them */
+    relative = pu__max(relative, DBL_EPSILON * c->lags * c->lags / ((double)k->T * (1 + through)));
+    relative = pu__max(relative, pu__chain_start_rounding(e));
+    return pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
+}
+
 /* L, from the factor for s_{t-1} to that for s_t: the triangle that N becomes by rotations, the last column first. A column
    that is another one of the triangle before, shifted, takes one. */
 PU__FN void pu__chain_spread(pu__chain_work *c)
@@ -16930,7 +16955,7 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
     pu_int D = job->D, S = c->chain->S;
     int spread = job->any_grad || job->variance || job->fit;
     pu__mean_error mean = PU__ZERO;
-    double dof = (double)job->Gamma->noise, given = 0, through = 0, size, relative;
+    double dof = (double)job->Gamma->noise, given = 0, size, relative;
     pu_status status;
     c->eta = job->etas > 1 ? job->eta_grad + n * job->M : lane + job->slots.eta;
     if (pu__chain_filter(e, n, report))
@@ -16963,27 +16988,9 @@ PU__FN pu_status pu__chain_datum(const pu__job *job, pu__worker *w, pu_int n, pu
     size = fabs(column->value) + fabs(e->logdet) / 2 + (double)w->post.observed + 1;
     column->nll_rounding = DBL_EPSILON * (c->v.rounding + fabs(w->post.log_psi) + e->kappa + dof + fabs(e->logdet)) +
                            dof * mean.error * mean.error / 2 + given * sqrt(2 * fabs(c->value) * (double)w->post.observed);
-    relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa);
-    relative = pu__max(relative, 4 * PU__AT_REST(S));
+    relative = pu__chain_relative(e, job->any_grad, mean.error, dof);
     if (job->stage.x)
         relative = pu__max(relative, pu__max(mean.error, (double)PU__EPS * c->row_terms / c->row_sum));
-    /* F is rounded; in its gradients so are the shocks, by kappa more, and their sums to pu_real */
-    relative = pu__max(relative, DBL_EPSILON * c->moves * (job->any_grad ? e->kappa : 1));
-    if (c->chain->mixes) /* the readout is rounded, too, to pu_real */
-        relative = pu__max(relative, (double)PU__EPS * c->moves);
-    if (job->any_grad)
-        relative = pu__max(relative, pu__max(DBL_EPSILON * c->mix, c->exact ? mean.error : 0));
-    for (pu_int kind = 0; job->any_grad && kind < c->chain->kinds; kind++)
-        through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * c->chain->r * (S + c->chain->r)));
-    relative = pu__max(relative, (double)PU__EPS * through);
-    /* an autoregression: what the rounding of F does to a shock meets states that are as large once more, and partial autocorrelations near
-       the ends of their range, whose derivatives would make that small again, do not do so for those between them */
-    if (job->any_grad)
-        relative = pu__max(relative, DBL_EPSILON * c->lags * c->lags / ((double)c->chain->T * (1 + through)));
-    if (job->any_grad)
-        relative = pu__max(relative, pu__chain_start_rounding(e));
-    if (job->any_grad)
-        relative = pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
     column->rounding.relative = pu__max(relative, column->nll_rounding / size);
     pu__gradient_losses(job, w, &c->v, &mean, DBL_EPSILON, &column->rounding);
     column->eta_size = c->v.eta;

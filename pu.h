@@ -212,11 +212,15 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_plan puf_plan
 #define pu_ar puf_ar
 #define pu_ar_set puf_ar_set
+#define pu_ar_bytes puf_ar_bytes
+#define pu_ar_memory puf_ar_memory
 #define pu_ar_set_phi puf_ar_set_phi
 #define pu_ar_phi_grad puf_ar_phi_grad
 #define pu_op_ar puf_op_ar
 #define pu_ssm puf_ssm
 #define pu_ssm_set puf_ssm_set
+#define pu_ssm_bytes puf_ssm_bytes
+#define pu_ssm_memory puf_ssm_memory
 #define pu_ssm_mean puf_ssm_mean
 #define pu_ssm_mean_grad puf_ssm_mean_grad
 #define pu_op_ssm puf_op_ssm
@@ -445,8 +449,8 @@ typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
     X(PU_BANDED, 4, "banded")            /* band (block tridiagonal) Cholesky, selected inverse: D band^2; \
                                             Gamma.band_add, band_grad, Phi.row, row_grad */                \
     X(PU_KALMAN, 5, "kalman")            /* square-root smoother: T S^3, several times banded, but the most exact where a \
-                                            start is wide; Gamma a pu_op_ssm or pu_op_ar (order <= PU_SSM_MAX), each row \
-                                            of Phi within one time step; PU_EXACT only */ \
+                                            start is wide; Gamma a pu_op_ssm or pu_op_ar (S its order; 2 S^2 doubles per step), \
+                                            each row of Phi within one time step; PU_EXACT only */ \
     X(PU_ENGINE_AUTO, 6, "auto")         /* per datum the cheapest of those that apply; see report.plan */
 typedef enum {
 #define PU_X(name, value, text) name = value,
@@ -711,14 +715,14 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
                                  pu_int features, pu_report *report);
 
 typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN, PU_SSM_DIFFUSE } pu_ssm_start;
-/* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order or a number of states that the
-   operators above do not take). One datum is one series, M of its length.
+/* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order beyond n). Orders and numbers of states
+   have no other limit than memory. One datum is one series, M of its length.
    Noisy autoregression: z an AR of this order and length n, y = z + N(0, lambda).
      [atanh gamma | log kappa | log lambda], order + 2. Start: the likelihood may have several maxima, so fits are run
      from up to five shares of the noise, with gamma from the autocovariances of the observed pairs; the one that ends
      best is it.
      These fits see the first 100,000 entries at most; 150 to 600 gradients in all, never more than 1,200 (report.plan
-     tells). With a block of yours for memory: no fit.
+     tells). With a block of yours for memory: no fit. Above PU_AR_MAX the fits have that order, and the moments all of it.
    State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
      [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
      pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
@@ -1214,10 +1218,10 @@ struct pu_op {
     /* For the banded engine. A symmetric matrix with entries (i, i - j), j = 0 .. width, is stored at B[i (width + 1)
        + j]; places with i - j < 0 are not used. Gamma: Op_ij = 0 for |i - j| > band, and */
     pu_int band;
-    /* B += Op, width >= band */
-    pu_status (*band_add)(const pu_op *op, pu_int width, double *B);
+    /* B += Op, width >= band; work: op->work reals, here and below */
+    pu_status (*band_add)(const pu_op *op, pu_int width, double *B, pu_real *work);
     /* grad += weight * d/dtheta tr(Op S); reads the entries of S where Op is not zero, no others */
-    pu_status (*band_grad)(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad);
+    pu_status (*band_grad)(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad, pu_real *work);
     /* Phi: row m is zero outside of a short stretch that begins at column *first; value receives its entries, at most
        band + 1. Returns how many */
     pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
@@ -1262,31 +1266,45 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right);
 /* Stationary autoregression of order P and length n >= P, z_t = phi_1 z_{t-1} + .. + phi_P z_{t-P} + N(0, kappa), begun
    in its stationary distribution. Parameters: the partial autocorrelations gamma_1 .. gamma_P, each in (-1, 1) (all of
    these and no others are stationary: optimise atanh gamma), then the innovation variance kappa > 0. P = 0 is white
-   noise. The struct is yours, about 700 reals; fill it with pu_ar_set or pu_ar_set_phi, then only read it. */
-#define PU_AR_MAX 32 /* largest order */
+   noise. The struct is yours; fill it with pu_ar_set or pu_ar_set_phi, then only read it. Its arrays are inside it up to order
+   PU_AR_MAX (about 700 reals and as many doubles), and in memory of yours beyond: so it is not to be copied, and an operator
+   made of a copy is refused. */
+#define PU_AR_MAX 32 /* largest order without memory */
 struct pu_ar {
     pu_int n, order;
-    pu_real gamma[PU_AR_MAX], phi[PU_AR_MAX], kappa;
-    pu_real band[2 * PU_AR_MAX + 1]; /* row of Gamma away from the ends: lags -P .. P */
+    pu_real kappa, *gamma, *phi; /* P each */
+    pu_real *band; /* row of Gamma away from the ends: lags -P .. P */
     /* rows 0 .. P of X, X'X = Gamma, lower triangular; later rows repeat row P. Entry (t, t-j) at t (t+1) / 2 + j */
-    pu_real rows[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2];
-    double gap[PU_AR_MAX]; /* 1 - gamma^2; a model has it from atanh gamma, where gamma is too close to 1 for its digits */
+    pu_real *rows;
+    double *gap; /* P: 1 - gamma^2; a model has it from atanh gamma, where gamma is too close to 1 for its digits */
+    /* private */
+    double *spread; /* P + 1: precision of the errors of the predictors of order 0 .. P, relative to that of the last */
+    double *a;      /* these predictors, (1, -phi) of each order, stored as rows is */
+    void *memory;
+    size_t bytes, mark;
+    double doubles[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2 + 2 * PU_AR_MAX + 1];
+    pu_real reals[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2 + 4 * PU_AR_MAX + 1];
 };
+/* Memory for an order above PU_AR_MAX, any order up to n: pu_ar_bytes tells how much, about 8 P^2 bytes (float: 6 P^2), any
+   alignment; 0 up to PU_AR_MAX. pu_ar_memory lends it to *ar, which has no size thereafter until it is set; it must outlive *ar,
+   and serves all orders that need no more. PU_E_NULL; PU_E_ARGUMENT: order < 0; PU_E_OVERFLOW. */
+PU_DEF pu_status pu_ar_bytes(pu_int order, size_t *bytes);
+PU_DEF pu_status pu_ar_memory(pu_ar *ar, void *memory, size_t bytes);
 /* From partial autocorrelations; phi by the Durbin-Levinson recursion. A refused call leaves *ar as it was. *index
    (may be NULL) = the culprit's parameter number (kappa: P), else -1. PU_E_ARGUMENT: n < 1, order not in
-   0 .. min(n, PU_AR_MAX), |gamma| >= 1, kappa so small that Gamma overflows; PU_E_NONFINITE; PU_E_NOT_POSITIVE: kappa;
-   PU_E_NULL. */
+   0 .. n, |gamma| >= 1, kappa so small that Gamma overflows; PU_E_NONFINITE; PU_E_NOT_POSITIVE: kappa; PU_E_NULL;
+   PU_E_BLOCK: order > PU_AR_MAX, and no memory was lent, or too little (pu_ar_bytes); PU_E_OVERFLOW. O(P^2) operations. */
 PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index);
 /* From coefficients phi, gamma by the recursion backwards. PU_E_ARGUMENT with an index < P: phi is not stationary,
    that partial autocorrelation is not inside (-1, 1). phi is then recomputed from the rounded gamma. */
 PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real *phi, pu_real kappa, pu_int *index);
 /* For those who optimise phi: the gradient in gamma (what a gradient call delivers) turned into that in phi, P numbers
-   each; may be the same array. */
+   each; may be the same array. Above PU_AR_MAX the memory lent to *ar is scratch: on one thread at a time. */
 PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
 /* Its n x n precision Gamma = X'X, banded, P each side; params = P + 1: gamma, kappa. *ar is borrowed and may be set
-   anew with the same n and P. Products, solves, draws and gradients are O(n P) per column, no scratch. Bands are
-   rounded like any sum of squares: in a float build a process with a root within about 1e-3 of the unit circle has a
-   Gamma that is positive definite only together with Phi'W Phi. */
+   anew with the same n and P. Products, solves, draws and gradients are O(n P) per column. Scratch: none up to PU_AR_MAX, then
+   4 P doubles for gradients. Bands are rounded like any sum of squares: in a float build a process with a root within about
+   1e-3 of the unit circle has a Gamma that is positive definite only together with Phi'W Phi. */
 PU_DEF pu_op pu_op_ar(const pu_ar *ar);
 
 /* State space: z_1 ~ N(m0, P0), z_t = A z_{t-1} + N(0, Q), t = 2 .. T = `steps`, each z_t of S = `states` entries,
@@ -1307,35 +1325,50 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar);
    infinite). The gradient includes the way through P0 in the other cases.
    pu_ssm_set copies A, Q and P0 (NULL: see above) into *m, together with what follows from them, O(S^3); call
    it again whenever they change. index (may be NULL) receives the culprit, counted through the params as above, or -1:
-     PU_E_NULL; PU_E_ARGUMENT (steps or states < 1, states > PU_SSM_MAX, an entry of P0 that nothing would read); PU_E_OVERFLOW
+     PU_E_NULL; PU_E_ARGUMENT (steps or states < 1, an entry of P0 that nothing would read); PU_E_OVERFLOW
+     PU_E_BLOCK        states > PU_SSM_MAX, and no memory was lent, or too little
      PU_E_NONFINITE, PU_E_NOT_SYMMETRIC, PU_E_NOT_DEFINITE   at that entry of A, Q or P0; NOT_DEFINITE at an entry of A:
                        there is no stationary covariance, because of A (index 0) or of what this entry takes from a diffuse state
-   A pu_ssm that was refused has no size, and an operator made from it is refused in turn. */
-#define PU_SSM_MAX 16
+   A pu_ssm that was refused has no size, and an operator made from it is refused in turn. Its arrays are inside it up to
+   PU_SSM_MAX states (34 KiB), and in memory of yours beyond: so it is not to be copied, and an operator made of a copy is
+   refused. */
+#define PU_SSM_MAX 16 /* most states without memory */
 struct pu_ssm {
     pu_int steps, states;
     pu_ssm_start start;
-    pu_real A[PU_SSM_MAX * PU_SSM_MAX], Q[PU_SSM_MAX * PU_SSM_MAX]; /* S x S, packed, as all below; read only */
-    double P0[PU_SSM_MAX * PU_SSM_MAX];  /* the covariance of z_1, whatever the start; diffuse: +INFINITY on the diagonal */
+    pu_real *A, *Q; /* S x S, packed, as all below; read only */
+    double *P0;     /* the covariance of z_1, whatever the start; diffuse: +INFINITY on the diagonal */
     /* private */
-    pu_real W[PU_SSM_MAX * PU_SSM_MAX], W0[PU_SSM_MAX * PU_SSM_MAX]; /* Q^-1, P0^-1 */
-    pu_real F[PU_SSM_MAX * PU_SSM_MAX], F0[PU_SSM_MAX * PU_SSM_MAX]; /* F F' = Q^-1, F0 F0' = P0^-1 */
-    pu_real At[PU_SSM_MAX * PU_SSM_MAX]; /* A' */
-    double Qi[PU_SSM_MAX * PU_SSM_MAX], Pi[PU_SSM_MAX * PU_SSM_MAX]; /* the inverses once more, for the gradients */
-    double A_set[PU_SSM_MAX * PU_SSM_MAX], Q_set[PU_SSM_MAX * PU_SSM_MAX]; /* A, Q and P0 as set, in double: for
-                                                                              products, */
-    double P0_set[PU_SSM_MAX * PU_SSM_MAX]; /* and to see that they were changed since; 0 where P0 is infinite */
+    pu_real *W, *W0; /* Q^-1, P0^-1 */
+    pu_real *F, *F0; /* F F' = Q^-1, F0 F0' = P0^-1 */
+    pu_real *At;     /* A' */
+    double *Qi, *Pi; /* the inverses once more, for the gradients */
+    double *A_set, *Q_set; /* A, Q and P0 as set, in double: for products, */
+    double *P0_set;        /* and to see that they were changed since; 0 where P0 is infinite */
+    double *scratch;       /* of setting it: 4 S^2 */
     double logdet;
-    int doublings;                       /* squarings of A after which the series for P0 has converged */
-    pu_int diffuse;                      /* how many states are, */
-    unsigned char open[PU_SSM_MAX];      /* and which */
+    int doublings;       /* squarings of A after which the series for P0 has converged */
+    pu_int diffuse;      /* how many states are, */
+    unsigned char *open; /* and which */
+    void *memory;
+    size_t bytes, mark;
+    double doubles[10 * PU_SSM_MAX * PU_SSM_MAX];
+    pu_real reals[7 * PU_SSM_MAX * PU_SSM_MAX];
+    unsigned char flags[PU_SSM_MAX];
 };
+/* Memory for more than PU_SSM_MAX states: pu_ssm_bytes tells how much, about 136 S^2 bytes (float: 108), any alignment; 0 up to
+   PU_SSM_MAX. pu_ssm_memory lends it to *m, which has no size thereafter until it is set; it must outlive *m, and serves all
+   numbers of states that need no more. PU_E_NULL; PU_E_ARGUMENT: states < 1; PU_E_OVERFLOW. */
+PU_DEF pu_status pu_ssm_bytes(pu_int states, size_t *bytes);
+PU_DEF pu_status pu_ssm_memory(pu_ssm *m, void *memory, size_t bytes);
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index);
-/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, grad 5 S^2 T, solve 3 S^2 T. Scratch: 288 S reals. */
+/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, grad 5 S^2 T, solve 3 S^2 T. Scratch: 288 S reals,
+   6 S^2 doubles. */
 PU_DEF pu_op pu_op_ssm(const pu_ssm *m);
 /* The prior mean that belongs to a start at m0 (S): nu_t = A^(t-1) m0, D entries; m0 = 0 needs none. Its reverse takes
-   d/dnu (results.nu) back: grad_A (S x S, may be results.Gamma) += d/dA, grad_m0 (S) += d/dm0; NULL = not wanted. */
+   d/dnu (results.nu) back: grad_A (S x S, may be results.Gamma) += d/dA, grad_m0 (S) += d/dm0; NULL = not wanted. Above
+   PU_SSM_MAX the memory lent to *m is its scratch: on one thread at a time. */
 PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu);
 PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
                                   pu_real *grad_m0);
@@ -4521,6 +4554,9 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
 #define PU__GRAM_DIAG_ARGS   const pu_op *op, const pu_real *w, pu_real *y, PU_UNUSED pu_real *work
 #define PU__LOGDET_ARGS      const pu_op *op, double *value, PU_UNUSED pu_real *work
 #define PU__LOGDET_GRAD_ARGS const pu_op *op, pu_real weight, pu_real *grad, PU_UNUSED pu_real *work
+#define PU__BAND_ADD_ARGS    const pu_op *op, pu_int width, double *B, PU_UNUSED pu_real *work
+#define PU__BAND_GRAD_ARGS                                                                                             \
+    const pu_op *op, pu_int width, const double *Z, double weight, pu_real *grad, PU_UNUSED pu_real *work
 
 /* An operator without functions, where every constructor begins. It counts as symmetric: one that
    need not be so lowers `trusted`. Sizes below 1 make every call refuse the operator. params =
@@ -5016,25 +5052,25 @@ PU__FN pu_status pu__diagonal_logdet_grad(PU__LOGDET_GRAD_ARGS)
 }
 
 /* B += diag(a). B is a band matrix with `width` + 1 entries per row, the diagonal one first. */
-PU__FN pu_status pu__diagonal_band_add(const pu_op *op, pu_int width, double *B)
+PU__FN pu_status pu__diagonal_band_add(PU__BAND_ADD_ARGS)
 {
     for (pu_int i = 0; i < op->rows; i++)
         B[i * (width + 1)] += (double)pu__diagonal_at(op, i);
     return PU_OK;
 }
 
-/* grad_i += weight S_ii, the gradient of tr(diag(a) S), S stored like B. A single parameter
+/* grad_i += weight Z_ii, the gradient of tr(diag(a) Z), Z stored like B. A single parameter
    receives the sum, taken in double. */
-PU__FN pu_status pu__diagonal_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+PU__FN pu_status pu__diagonal_band_grad(PU__BAND_GRAD_ARGS)
 {
     int full = pu__diagonal_full(op);
     double sum = 0;
     for (pu_int i = 0; i < op->rows; i++) {
         if (full)
-            grad[i] += (pu_real)(weight * *S);
+            grad[i] += (pu_real)(weight * *Z);
         else
-            sum += *S;
-        S += width + 1;
+            sum += *Z;
+        Z += width + 1;
     }
     if (op->params && !full)
         grad[0] += (pu_real)(weight * sum);
@@ -6029,9 +6065,7 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
      is the lower end of X'X reversed, where X is Toeplitz. No large numbers are subtracted from each other.
    "Edge rows" are the P rows at each end. For n < 2 P all rows are edge rows. */
 
-#define PU__AR_TRIANGLE ((PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2) /* entries of a^(0) .. a^(P) */
-
-/* Where a^(m) begins in a triangle of such entries. */
+/* Where a^(m) begins in a triangle of such entries; with m = P + 1, how many of them there are. */
 PU__FN pu_int pu__ar_row(pu_int m) { return m * (m + 1) / 2; }
 
 /* 1 - gamma^2, without cancellation. */
@@ -6039,6 +6073,9 @@ PU__FN double pu__ar_gap(pu_real gamma) { return (1 - (double)gamma) * (1 + (dou
 
 /* The autoregression that an operator stands for. */
 PU__FN const pu_ar *pu__ar_of(const pu_op *op) { return (const pu_ar *)op->data; }
+
+/* a^(m), m + 1 numbers. */
+PU__FN const double *pu__ar_predictor(const pu_ar *ar, pu_int m) { return ar->a + pu__ar_row(m); }
 
 /* x_j := (x_j + g x_{m-j}) / gap for 0 < j < m, in place. With -gamma_m and 1 this is a step of
    Durbin-Levinson; with gamma_m and 1 - gamma_m^2 it takes the step back. */
@@ -6058,48 +6095,143 @@ PU__FN void pu__ar_step(pu_int m, double gamma, double *a)
     pu__ar_reflect(m, a[m], 1, a);
 }
 
-/* That step of an autoregression. */
-PU__FN void pu__ar_grow(const pu_ar *ar, pu_int m, double *a) { pu__ar_step(m, m > 0 ? (double)ar->gamma[m - 1] : 0, a); }
-
-/* a = a^(m), m + 1 numbers. */
-PU__FN void pu__ar_predictor(const pu_ar *ar, pu_int m, double *a)
+/* Lag k of the filter: sum_j a_j a_{j+k} / kappa. */
+PU__FN double pu__ar_lag(pu_int P, const double *a, pu_int k, double kappa)
 {
-    for (pu_int l = 0; l <= m; l++)
-        pu__ar_grow(ar, l, a);
+    double sum = 0;
+    for (pu_int j = 0; j + k <= P; j++)
+        sum += a[j] * a[j + k];
+    return sum / kappa;
 }
 
-/* s = (s_0, .., s_P), the precision of the errors of a^(m) relative to that of a^(P):
-     s_P = 1,   s_{m-1} = s_m (1 - gamma_m^2) */
-PU__FN void pu__ar_spread(const pu_ar *ar, double *s)
-{
-    s[ar->order] = 1;
-    for (pu_int m = ar->order; m > 0; m--)
-        s[m - 1] = s[m] * ar->gap[m - 1];
-}
-
-/* Fills in phi, the rows of X and the band, which follow from n, order, gamma and kappa. */
+/* Fills in what follows from n, order, gamma, gap and kappa. */
 PU__FN void pu__ar_derive(pu_ar *ar)
 {
-    double kappa = (double)ar->kappa;
+    double kappa = (double)ar->kappa, *s = ar->spread;
     pu_int P = ar->order;
-    double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
-    pu__ar_spread(ar, s);
+    const double *last = pu__ar_predictor(ar, P);
+    /* s_P = 1,   s_{m-1} = s_m (1 - gamma_m^2) */
+    s[P] = 1;
+    for (pu_int m = P; m > 0; m--)
+        s[m - 1] = s[m] * ar->gap[m - 1];
     /* row m of X: (s_m / kappa)^1/2 a^(m) */
     for (pu_int m = 0; m <= P; m++) {
-        pu__ar_grow(ar, m, a);
+        double *a = ar->a + pu__ar_row(m), root = sqrt(s[m] / kappa);
+        memcpy(a, a - m, (size_t)m * sizeof *a);
+        pu__ar_step(m, m > 0 ? (double)ar->gamma[m - 1] : 0, a);
         for (pu_int j = 0; j <= m; j++)
-            ar->rows[pu__ar_row(m) + j] = (pu_real)(sqrt(s[m] / kappa) * a[j]);
+            ar->rows[pu__ar_row(m) + j] = (pu_real)(root * a[j]);
     }
     for (pu_int j = 0; j < P; j++)
-        ar->phi[j] = (pu_real)-a[j + 1];
-    /* lag k of the filter: sum_j a_j a_{j+k} / kappa */
-    for (pu_int k = 0; k <= P; k++) {
-        double sum = 0;
-        for (pu_int j = 0; j + k <= P; j++)
-            sum += a[j] * a[j + k];
-        ar->band[P + k] = (pu_real)(sum / kappa);
-        ar->band[P - k] = ar->band[P + k];
-    }
+        ar->phi[j] = (pu_real)-last[j + 1];
+    for (pu_int k = 0; k <= P; k++)
+        ar->band[P - k] = ar->band[P + k] = (pu_real)pu__ar_lag(P, last, k, kappa);
+}
+
+/* ---- memory: arrays inside the struct up to PU_AR_MAX, else doubles, reals and, at its end, scratch in what was lent ---- */
+
+enum { PU__AR_SCRATCH = 3 }; /* arrays of P + 1 doubles */
+
+/* The mark of memory that was lent, by which arbitrary bytes are told from it. */
+PU__FN size_t pu__lent_mark(const void *memory, size_t bytes) { return 31 * (size_t)(uintptr_t)memory + 7 * bytes + 1; }
+
+/* See the declaration. */
+PU_DEF pu_status pu_ar_bytes(pu_int order, size_t *bytes)
+{
+    int overflow = 0;
+    size_t P = (size_t)order, need, per = sizeof(double) + sizeof(pu_real);
+    if (!bytes)
+        return PU_E_NULL;
+    if (order < 0)
+        return PU_E_ARGUMENT;
+    *bytes = 0;
+    if (order <= PU_AR_MAX)
+        return PU_OK;
+    /* (P + 1) (P + 2) / 2 + 4 P + 1 entries of both kinds are enough, and scratch; P^2 + 16 P bounds it all */
+    need = pu__mul(pu__mul(P, pu__add(P, 16, &overflow), &overflow), per, &overflow);
+    if (overflow)
+        return PU_E_OVERFLOW;
+    need = ((P + 1) * (P + 2) / 2 + 4 * P + 1) * per + PU__AR_SCRATCH * (P + 1) * sizeof(double);
+    *bytes = need + 2 * PU__ALIGN;
+    return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_ar_memory(pu_ar *ar, void *memory, size_t bytes)
+{
+    if (!ar || !memory)
+        return PU_E_NULL;
+    memset(ar, 0, sizeof *ar);
+    ar->memory = memory;
+    ar->bytes = bytes;
+    ar->mark = pu__lent_mark(memory, bytes);
+    return PU_OK;
+}
+
+/* Lends memory for this order, if it needs some. Returns how many bytes that takes. */
+PU__FN pu_int pu__ar_lend(pu_ar *ar, pu_int order, void *memory)
+{
+    size_t bytes = 0;
+    if (!pu_ar_bytes(order, &bytes) && bytes > 0)
+        (void)pu_ar_memory(ar, memory, bytes);
+    return (pu_int)bytes;
+}
+
+/* Does *ar have room for this order? Of arbitrary bytes nothing is used. */
+PU__FN pu_status pu__ar_room(const pu_ar *ar, pu_int order)
+{
+    size_t need;
+    pu_status status = pu_ar_bytes(order, &need);
+    if (status || order <= PU_AR_MAX)
+        return status;
+    return pu__lent_mark(ar->memory, ar->bytes) == ar->mark && ar->bytes >= need ? PU_OK : PU_E_BLOCK;
+}
+
+/* Where the doubles of an autoregression of this order begin, and its reals. */
+PU__FN double *pu__ar_doubles(const pu_ar *ar, pu_int P)
+{
+    return P > PU_AR_MAX ? (double *)(void *)pu__aligned(ar->memory) : (double *)ar->doubles;
+}
+
+/* These behind them. */
+PU__FN pu_real *pu__ar_reals(const pu_ar *ar, pu_int P)
+{
+    return P > PU_AR_MAX ? (pu_real *)(void *)(pu__ar_doubles(ar, P) + pu__ar_row(P + 1) + 2 * P + 1) : (pu_real *)ar->reals;
+}
+
+/* Number i of the scratch arrays for order P, which no array of another order reaches; up to PU_AR_MAX it is the caller's. */
+PU__FN double *pu__ar_scratch(const pu_ar *ar, pu_int P, int i, double *own)
+{
+    unsigned char *first;
+    size_t left;
+    if (P <= PU_AR_MAX)
+        return own;
+    first = pu__aligned(ar->memory);
+    left = ar->bytes - (size_t)(first - (unsigned char *)ar->memory);
+    return (double *)(void *)(first + left / PU__ALIGN * PU__ALIGN) - (i + 1) * (P + 1);
+}
+
+/* Points the arrays of an autoregression to their places. */
+PU__FN void pu__ar_place(pu_ar *ar)
+{
+    pu_int P = ar->order;
+    ar->gap = pu__ar_doubles(ar, P);
+    ar->spread = ar->gap + P;
+    ar->a = ar->spread + P + 1;
+    ar->gamma = pu__ar_reals(ar, P);
+    ar->phi = ar->gamma + P;
+    ar->band = ar->phi + P;
+    ar->rows = ar->band + 2 * P + 1;
+}
+
+/* Whether an autoregression can have these sizes. */
+PU__FN int pu__ar_sizes(pu_int n, pu_int order) { return n > 0 && order >= 0 && order <= n; }
+
+/* Was *ar set, and is it no copy? */
+PU__FN int pu__ar_sound(const pu_ar *ar)
+{
+    return ar && pu__ar_sizes(ar->n, ar->order) && !pu__ar_room(ar, ar->order) && pu__ar_doubles(ar, ar->order) == ar->gap &&
+           pu__ar_reals(ar, ar->order) == ar->gamma;
 }
 
 /* Row t of X: entry j is at column t - j, j = 0 .. min(t, P). */
@@ -6127,38 +6259,49 @@ PU__FN pu_int pu__ar_chunk(pu_int at, pu_int size, pu_int end) { return pu__min(
 
 /* ---- the ends of products ---- */
 
-/* The P entries of Gamma x at one end, n >= 2 P: s = U (U'x). Entry i is at x[i dir]: dir = 1 at
-   the upper end, -1 at the lower one. The sums of U z begin with a_0 if forward, else with z_0. */
-PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, int forward, pu_real *s)
+enum { PU__AR_TILE = 64 }; /* numbers that are held at once */
+
+/* z_l = (U'x)_l, l = first .. first + count - 1, of one end, n >= 2 P. Entry i is at x[i dir]: dir = 1 at the upper end, -1
+   at the lower one. */
+PU__FN void pu__ar_into(const pu_ar *ar, pu_int dir, const pu_real *x, pu_int first, pu_int count, pu_real *z)
 {
-    pu_int P = ar->order;
+    const pu_real *a = pu__ar_x(ar, ar->order);
+    pu__zeros(z, count);
+    /* tap by tap */
+    for (pu_int j = 0; j <= ar->order; j++)
+        for (pu_int l = 0; l < count; l++)
+            z[l] += a[j] * x[(first + l + j) * dir];
+}
+
+/* The P entries of y = c Gamma x at one end, or y += if add, n >= 2 P: c U (U'x). */
+PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real c, const pu_real *x, pu_real *y, int add)
+{
+    pu_int P = ar->order, count;
     const pu_real *a = pu__ar_x(ar, P);
-    pu_real z[PU_AR_MAX] = {0};
-    /* z = U'x, tap by tap */
-    for (pu_int j = 0; j <= P; j++)
-        for (pu_int l = 0; l < P; l++)
-            z[l] += a[j] * x[(l + j) * dir];
-    /* s = U z, entry by entry */
-    for (pu_int i = 0; i < P; i++) {
-        s[i] = 0;
-        for (pu_int l = 0; l <= i; l++)
-            s[i] += forward ? a[l] * z[i - l] : a[i - l] * z[l];
+    for (pu_int first = 0; first < P; first += count) {
+        pu_real z[PU__AR_TILE];
+        count = pu__min(PU__AR_TILE, P - first);
+        pu__ar_into(ar, dir, x, first, count, z);
+        /* U z, entry by entry; these z reach the entries from `first` on */
+        for (pu_int i = first; i < P; i++) {
+            pu_real sum = 0;
+            for (pu_int l = 0; l < count && first + l <= i; l++)
+                sum += a[i - first - l] * z[l];
+            pu__set(y + i * dir, c * sum, add || first > 0);
+        }
     }
 }
 
 /* The 2 P edge rows of y = c Gamma x, or y += if add; n >= 2 P. */
 PU__FN void pu__ar_ends(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y, int add)
 {
-    pu_real s[2 * PU_AR_MAX];
-    pu__ar_end(ar, 1, x, 0, s);
-    pu__ar_end(ar, -1, x + ar->n - 1, 0, s + ar->order);
-    for (pu_int l = 0; l < 2 * ar->order; l++)
-        pu__set(y + (l < ar->order ? l : ar->n - 1 - l + ar->order), c * s[l], add);
+    pu__ar_end(ar, 1, c, x, y, add);
+    pu__ar_end(ar, -1, c, x + ar->n - 1, y + ar->n - 1, add);
 }
 
 /* x'Gamma x = |X x|^2, in double: a sum of squares, where x'(Gamma x) cancels when a process near its unit root is far
    from zero. *size as for pu__ssm_square. */
-PU__FN double pu__ar_square(const pu_op *op, const pu_real *x, double *size)
+PU__FN double pu__ar_square(const pu_op *op, const pu_real *x, double *size, PU_UNUSED pu_real *work)
 {
     const pu_ar *ar = pu__ar_of(op);
     pu_int P = ar->order, some;
@@ -6187,19 +6330,28 @@ PU__FN double pu__ar_square(const pu_op *op, const pu_real *x, double *size)
     return sum;
 }
 
-/* y = X'(X x), or y += if add, for n < 2 P, where the two ends overlap. */
-PU__FN void pu__ar_apply_short(const pu_ar *ar, const pu_real *x, pu_real *y, int add)
+/* y = c X'(X x), or y += if add, for n < 2 P, where the two ends overlap: rows of X, some at a time. */
+PU__FN void pu__ar_apply_short(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y, int add)
 {
-    pu_real u[2 * PU_AR_MAX];
-    /* u = X x */
-    for (pu_int i = 0; i < ar->n; i++) {
-        u[i] = 0;
-        for (pu_int j = 0; j <= pu__min(i, ar->order); j++)
-            u[i] += pu__ar_x(ar, i)[j] * x[i - j];
+    pu_int P = ar->order, end;
+    for (pu_int first = 0; first < ar->n; first = end) {
+        pu_real u[PU__AR_TILE];
+        end = pu__min(first + PU__AR_TILE, ar->n);
+        /* u = X (c x) */
+        for (pu_int i = first; i < end; i++) {
+            pu_real sum = 0;
+            for (pu_int j = 0; j <= pu__min(i, P); j++)
+                sum += pu__ar_x(ar, i)[j] * (c * x[i - j]);
+            u[i - first] = sum;
+        }
+        /* y = X'u, in the entries that these rows reach; those before `first` have something already */
+        for (pu_int i = pu__most(0, first - P); i < end; i++) {
+            pu_real sum = 0;
+            for (pu_int t = pu__most(i, first); t < pu__min(end, i + P + 1); t++)
+                sum += pu__ar_x(ar, t)[t - i] * u[t - first];
+            pu__set(y + i, sum, add || i < first);
+        }
     }
-    /* y = X'u */
-    for (pu_int i = 0; i < ar->n; i++)
-        pu__set(y + i, pu__ar_xt(ar, u, i), add);
 }
 
 /* ---- products of order 5, the commonest one ----
@@ -6231,11 +6383,15 @@ PU__FN void pu__ar_end5(const pu_ar *ar, pu_int at, pu_real c, const pu_real *x,
 {
     pu_int dir = at ? -1 : 1;
     pu_int start = at ? ar->n - 1 : 0;
-    pu_real s[5];
-    pu__ar_end(ar, dir, x + start, 1, s);
+    const pu_real *a = pu__ar_x(ar, 5);
+    pu_real z[5];
+    pu__ar_into(ar, dir, x + start, 0, 5, z);
     for (pu_int i = 0; i < 5; i++) {
         pu_int row = start + i * dir;
-        y[row - at] = c * (s[i] + w[row] * x[row]);
+        pu_real sum = 0;
+        for (pu_int l = 0; l <= i; l++)
+            sum += a[l] * z[i - l];
+        y[row - at] = c * (sum + w[row] * x[row]);
     }
 }
 
@@ -6278,7 +6434,7 @@ PU__FN double pu__ar_apply_column(const pu_ar *ar, const pu_real *x, const pu_re
     if (pu__ar_is_long5(ar, w) && !add)
         return pu__ar_apply5(ar, x, w, y);
     if (n < 2 * P)
-        pu__ar_apply_short(ar, x, y, add);
+        pu__ar_apply_short(ar, 1, x, y, add);
     else
         pu__ar_ends(ar, 1, x, y, add);
     /* what lies between is a filter, which adds w o x at once */
@@ -6385,7 +6541,7 @@ typedef struct {
     /* y += c (Gamma + diag(w)) p; y may be NULL. */
     pu_real c, *y;
     /* sum_u q_u (p_{u+d} + p_{u-d}), d = 0 .. P; entries outside 0 .. n-1 are zero. */
-    double lag[PU_AR_MAX + 1];
+    double *lag;
     /* sum_u w_u q_u p_u */
     double with_w;
 } pu__ar_sweep;
@@ -6490,14 +6646,13 @@ PU__FN void pu__ar_sweep_all(pu__ar_sweep *s)
 /* The whole pair without its lags, n < 2 P. */
 PU__FN void pu__ar_sweep_short(pu__ar_sweep *s)
 {
-    pu_real scaled[2 * PU_AR_MAX];
     if (s->w)
         s->with_w = pu__dot(s->ar->n, s->w, s->p, s->q);
     if (!s->y)
         return;
-    for (pu_int i = 0; i < s->ar->n; i++)
-        scaled[i] = s->c * s->p[i];
-    pu__ar_apply_column(s->ar, scaled, s->w, s->y, 1);
+    pu__ar_apply_short(s->ar, s->c, s->p, s->y, 1);
+    for (pu_int i = 0; s->w && i < s->ar->n; i++)
+        s->y[i] += s->w[i] * (s->c * s->p[i]);
 }
 
 /* Order 5: the rows from `at` on, 0 or pu__ar_lower. */
@@ -6587,22 +6742,20 @@ enum {
 
 /* value[t] = b'S b, and their inner sums, a triangle:
      T_tj = sum_i b_i S_{at+j, at+i}, i, j = 0 .. t, where `at` is P-1-t at the upper end and 0 at the lower one
-   S is made some rows at a time, since a whole one of order 32 would be 8 KiB. */
+   S is made some rows at a time, since a whole one of order 32 would be 8 KiB. Up to PU_AR_MAX: with many pairs it saves more
+   than it costs, P^3. */
 PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, double *T, double *value)
 {
     pu_int P = ar->order, wide = pu__ar_wide(P), last;
     int lower = what == PU__AR_LOWER;
-    double S[PU__AR_CORNER], a[PU_AR_MAX + 1];
-    pu__ar_predictor(ar, P, a);
+    double S[PU__AR_CORNER];
     for (pu_int first = 0; first < P; first = last) {
         last = pu__min(first + PU__AR_CORNER / wide, P);
         pu__ar_corner(pairs, P, lower ? ar->n - 1 : P - 1, first, last, S);
         /* the rows serve all terms that reach them */
         for (pu_int t = 0; t < P; t++) {
             pu_int at = lower ? 0 : P - 1 - t;
-            const double *b = lower ? a + P - t : a;
-            if (what == PU__AR_START)
-                pu__ar_grow(ar, t, a);
+            const double *b = pu__ar_predictor(ar, what == PU__AR_START ? t : P) + (lower ? P - t : 0);
             if (first == 0)
                 value[t] = 0;
             for (pu_int r = pu__most(first, at); r < last && r <= at + t; r++) {
@@ -6619,8 +6772,7 @@ PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, doub
 /* The terms t < P of the first sum: value[t], and the cotangents of a^(0) .. a^(P-1). */
 PU__FN void pu__ar_start_terms(const pu_ar *ar, const pu__pairs *pairs, double *abar, double *value)
 {
-    double s[PU_AR_MAX + 1];
-    pu__ar_spread(ar, s);
+    const double *s = ar->spread;
     pu__ar_forms(ar, pairs, PU__AR_START, abar, value);
     for (pu_int t = 0; t < ar->order; t++) {
         for (pu_int j = 0; j <= t; j++)
@@ -6629,12 +6781,53 @@ PU__FN void pu__ar_start_terms(const pu_ar *ar, const pu__pairs *pairs, double *
     }
 }
 
+/* `by` times the terms (a^(m)*p)_t (a^(m)*q)_t, t = from .. to-1, pair by pair; entries outside 0 .. n-1 are zero. Returns
+   their sum, and adds the cotangent of a^(m) to bar, unless that is NULL. */
+PU__FN double pu__ar_terms(const pu_ar *ar, const pu__pairs *pairs, pu_int m, pu_int from, pu_int to, double by, double *bar)
+{
+    const double *a = pu__ar_predictor(ar, m);
+    double value = 0;
+    for (pu_int c = 0; c < pairs->k; c++) {
+        double weight = pu__ar_weight(pairs, c);
+        if (weight == 0)
+            continue;
+        weight *= by;
+        for (pu_int t = from; t < to; t++) {
+            const pu_real *p = pu__col(pairs->P, c), *q = pu__col(pairs->Q, c);
+            pu_int first = pu__most(0, t - ar->n + 1), last = pu__min(t, m);
+            double u = 0, v = 0; /* (a*p)_t, (a*q)_t */
+            for (pu_int j = first; j <= last; j++) {
+                u += a[j] * (double)p[t - j];
+                v += a[j] * (double)q[t - j];
+            }
+            for (pu_int j = first; bar && j <= last; j++)
+                bar[j] += weight * (u * (double)q[t - j] + v * (double)p[t - j]);
+            value += weight * u * v;
+        }
+    }
+    return value;
+}
+
+/* The sum over all t that the taps reach, from the lag sums C: returns it, bar += the cotangent of a. */
+PU__FN double pu__ar_lag_terms(const pu_ar *ar, const double *lag, double value, double *bar)
+{
+    pu_int P = ar->order;
+    const double *a = pu__ar_predictor(ar, P);
+    for (pu_int i = 0; i <= P; i++)
+        for (pu_int j = 0; j <= P; j++) {
+            double C = lag[i > j ? i - j : j - i];
+            value += a[i] * a[j] * C / 2;
+            bar[i] += a[j] * C;
+        }
+    return value;
+}
+
 /* The terms t >= P for n >= 2 P: returns their sum and adds the cotangent of a to the last row of
    abar. The other rows are used as scratch. lag: the lag sums C. */
 PU__FN double pu__ar_later_terms(const pu_ar *ar, const pu__pairs *pairs, const double *lag, double *abar)
 {
     pu_int P = ar->order;
-    double a[PU_AR_MAX + 1], upper[PU_AR_MAX], lower[PU_AR_MAX];
+    double upper[PU_AR_MAX], lower[PU_AR_MAX];
     double *bar = abar + pu__ar_row(P);
     double value = 0;
     /* too much at the lower end: the forms in (a_{P-t}, .., a_P) */
@@ -6650,40 +6843,29 @@ PU__FN double pu__ar_later_terms(const pu_ar *ar, const pu__pairs *pairs, const 
         value -= upper[t] / 2;
         value -= lower[P - 1 - t] / 2;
     }
-    /* the sum over all t that the taps reach */
-    pu__ar_predictor(ar, P, a);
-    for (pu_int i = 0; i <= P; i++)
-        for (pu_int j = 0; j <= P; j++) {
-            double C = lag[i > j ? i - j : j - i];
-            value += a[i] * a[j] * C / 2;
-            bar[i] += a[j] * C;
-        }
-    return value;
+    return pu__ar_lag_terms(ar, lag, value, bar);
 }
 
-/* The terms t >= P for n < 2 P, one by one: returns their sum, bar += the cotangent of a. */
-PU__FN double pu__ar_few_terms(const pu_ar *ar, const pu__pairs *pairs, double *bar)
+/* One step back through Durbin-Levinson, a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed): bar, the cotangent of a^(t),
+   becomes what it adds to that of a^(t-1); grad += gamma_t's. s_0 .. s_{t-1} hold the factor 1 - gamma_t^2, and sum is that of
+   the terms with these. */
+PU__FN void pu__ar_back(const pu_ar *ar, pu_int t, double sum, double *bar, pu_real *grad)
 {
-    pu_int P = ar->order;
-    double a[PU_AR_MAX + 1], value = 0;
-    pu__ar_predictor(ar, P, a);
-    for (pu_int c = 0; c < pairs->k; c++) {
-        double weight = pu__ar_weight(pairs, c);
-        if (weight == 0)
-            continue;
-        for (pu_int t = P; t < ar->n; t++) {
-            const pu_real *p = pu__col(pairs->P, c) + t, *q = pu__col(pairs->Q, c) + t;
-            double u = 0, v = 0; /* (a*p)_t, (a*q)_t */
-            for (pu_int j = 0; j <= P; j++) {
-                u += a[j] * (double)p[-j];
-                v += a[j] * (double)q[-j];
-            }
-            for (pu_int j = 0; j <= P; j++)
-                bar[j] += weight * (u * (double)q[-j] + v * (double)p[-j]);
-            value += weight * u * v;
-        }
-    }
-    return value;
+    double g = (double)ar->gamma[t - 1], gbar = 0;
+    const double *a = pu__ar_predictor(ar, t - 1);
+    for (pu_int j = 1; j <= t; j++)
+        gbar -= bar[j] * a[t - j];
+    pu__ar_reflect(t, -g, 1, bar);
+    grad[t - 1] += (pu_real)((gbar - 2 * g / ar->gap[t - 1] * sum) / (double)ar->kappa);
+}
+
+/* value[t] := value[0] + .. + value[t], t = 0 .. P, where grad += kappa's of that over kappa. */
+PU__FN void pu__ar_sums(const pu_ar *ar, double *value, pu_real *grad)
+{
+    double kappa = (double)ar->kappa;
+    for (pu_int t = 1; t <= ar->order; t++)
+        value[t] += value[t - 1];
+    grad[ar->order] -= (pu_real)(value[ar->order] / kappa / kappa);
 }
 
 /* Back through Durbin-Levinson: grad += the gradient of sum_t value[t] / kappa, t = 0 .. P.
@@ -6691,40 +6873,72 @@ PU__FN double pu__ar_few_terms(const pu_ar *ar, const pu__pairs *pairs, double *
    and abar. */
 PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *grad)
 {
-    pu_int P = ar->order;
-    double kappa = (double)ar->kappa;
-    double a[PU_AR_MAX + 1];
-    /* from now on the sums of value[0] .. value[t] */
-    for (pu_int t = 1; t <= P; t++)
-        value[t] += value[t - 1];
-    /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
-    for (pu_int t = P; t > 0; t--) {
-        double g = (double)ar->gamma[t - 1];
-        const double *now = abar + pu__ar_row(t);
-        double *before = abar + pu__ar_row(t - 1);
-        double gbar = 0;
-        pu__ar_predictor(ar, t - 1, a);
-        for (pu_int j = 1; j <= t; j++)
-            gbar -= now[j] * a[t - j];
+    pu__ar_sums(ar, value, grad);
+    for (pu_int t = ar->order; t > 0; t--) {
+        double *now = abar + pu__ar_row(t), *before = now - t;
+        pu__ar_back(ar, t, value[t - 1], now, grad);
         for (pu_int j = 1; j < t; j++)
-            before[j] += now[j] - g * now[t - j];
-        /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
-        grad[t - 1] += (pu_real)((gbar - 2 * g / ar->gap[t - 1] * value[t - 1]) / kappa);
+            before[j] += now[j];
     }
-    grad[P] -= (pu_real)(value[P] / kappa / kappa);
 }
+
+/* From the lag sums over all pairs, n >= 2 P, to the parameters, up to PU_AR_MAX. */
+PU__FN void pu__ar_grad_few(const pu_ar *ar, const pu__pairs *pairs, const double *lag, pu_real *grad)
+{
+    double abar[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2], value[PU_AR_MAX + 1];
+    pu_int n = ar->n, P = ar->order;
+    double *last = abar + pu__ar_row(P);
+    memset(last, 0, (size_t)(P + 1) * sizeof *abar);
+    value[P] = n < 2 * P ? pu__ar_terms(ar, pairs, P, P, n, 1, last) : pu__ar_later_terms(ar, pairs, lag, abar);
+    pu__ar_start_terms(ar, pairs, abar, value);
+    pu__ar_pull(ar, abar, value, grad);
+}
+
+/* The same for any order, pair by pair: O(P^2) for each, and O(P) numbers, as cotangents are made row by row on the way back.
+   value, bar: P + 1 doubles. */
+PU__FN void pu__ar_grad_many(const pu_ar *ar, const pu__pairs *pairs, const double *lag, double *value, double *bar,
+                             pu_real *grad)
+{
+    pu_int n = ar->n, P = ar->order;
+    memset(bar, 0, (size_t)(P + 1) * sizeof *bar);
+    if (n < 2 * P)
+        value[P] = pu__ar_terms(ar, pairs, P, P, n, 1, bar);
+    else { /* what the lag sums have too much at the ends comes off again */
+        value[P] = pu__ar_lag_terms(ar, lag, 0, bar);
+        value[P] += pu__ar_terms(ar, pairs, P, 0, P, -1, bar);
+        value[P] += pu__ar_terms(ar, pairs, P, n, n + P, -1, bar);
+    }
+    for (pu_int t = 0; t < P; t++)
+        value[t] = pu__ar_terms(ar, pairs, t, t, t + 1, ar->spread[t], NULL);
+    pu__ar_sums(ar, value, grad);
+    for (pu_int t = P; t > 0; t--) {
+        pu__ar_back(ar, t, value[t - 1], bar, grad);
+        (void)pu__ar_terms(ar, pairs, t - 1, t - 1, t, ar->spread[t - 1], bar);
+    }
+}
+
+/* Doubles in the scratch of an operator, which is aligned for reals: room for one of them is left before it. */
+PU__FN double *pu__work_doubles(pu_real *work)
+{
+    return (double *)(void *)((unsigned char *)work + (sizeof(double) - (uintptr_t)work % sizeof(double)) % sizeof(double));
+}
+
+/* Reals of scratch that hold n doubles. */
+PU__FN pu_int pu__work_size(pu_int n) { return (n + 1) * (pu_int)(sizeof(double) / sizeof(pu_real)); }
 
 /* What a reverse step of the solver needs, in one sweep over each pair. With p_j' = c_j p_j:
      grad += weight_j d/dtheta p_j''Gamma q_j
      s_j = sum_i w_i p_ij q_ij, without c_j, and 0 where c_j is 0
      Y += (Gamma + diag(w)) P', where Y.at is not NULL
    w (n) and s (k) may be NULL. */
-PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__pairs *pairs, pu_real *grad, double *s)
+PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__pairs *pairs, pu_real *grad, double *s,
+                                   pu_real *work)
 {
     const pu_ar *ar = pu__ar_of(op);
     pu_int n = ar->n, P = ar->order;
-    double abar[PU__AR_TRIANGLE], value[PU_AR_MAX + 1];
-    double lag[PU_AR_MAX + 1] = {0};
+    int many = P > PU_AR_MAX;
+    double few[2 * (PU_AR_MAX + 1)], *lag = many ? pu__work_doubles(work) : few, *one = lag + P + 1;
+    memset(lag, 0, (size_t)(P + 1) * sizeof *lag);
     for (pu_int j = 0; j < pairs->k; j++) {
         double weight = pu__ar_weight(pairs, j);
         pu__ar_sweep sweep = {ar,
@@ -6733,13 +6947,14 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
                               w,
                               pairs->c ? pairs->c[j] : 1,
                               pairs->Y.at ? pu__col(pairs->Y, j) : NULL,
-                              {0},
+                              one,
                               0};
         if (s)
             s[j] = 0;
         /* not read: a frozen column may hold anything */
         if (sweep.c == 0 || (weight == 0 && !sweep.y))
             continue;
+        memset(one, 0, (size_t)(P + 1) * sizeof *one);
         if (n < 2 * P)
             pu__ar_sweep_short(&sweep);
         else if (pu__ar_is_long5(ar, w))
@@ -6752,13 +6967,10 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
             s[j] = sweep.with_w;
     }
     /* from the sums over all pairs to the cotangents of a^(0) .. a^(P), and to the parameters */
-    memset(abar + pu__ar_row(P), 0, (size_t)(P + 1) * sizeof *abar);
-    if (n < 2 * P)
-        value[P] = pu__ar_few_terms(ar, pairs, abar + pu__ar_row(P));
+    if (many)
+        pu__ar_grad_many(ar, pairs, lag, one, one + P + 1, grad);
     else
-        value[P] = pu__ar_later_terms(ar, pairs, lag, abar);
-    pu__ar_start_terms(ar, pairs, abar, value);
-    pu__ar_pull(ar, abar, value, grad);
+        pu__ar_grad_few(ar, pairs, lag, grad);
     return PU_OK;
 }
 
@@ -6766,14 +6978,14 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
 PU__FN pu_status pu__ar_grad(PU__GRAD_ARGS)
 {
     pu__pairs pairs = {k, NULL, P, Q, pu__rows(NULL, 0), weight};
-    return pu__ar_grad_pairs(op, NULL, &pairs, grad, NULL);
+    return pu__ar_grad_pairs(op, NULL, &pairs, grad, NULL, work);
 }
 
 /* ---- the banded engine ---- */
 
 /* pu_op.band_add: entry (i, i - j) of Gamma is sum_t X_ti X_{t, i-j}. All but the edge rows have
    the same ones. */
-PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
+PU__FN pu_status pu__ar_band_add(PU__BAND_ADD_ARGS)
 {
     const pu_ar *ar = pu__ar_of(op);
     pu_int n = ar->n, P = ar->order;
@@ -6795,48 +7007,60 @@ PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
     return PU_OK;
 }
 
-/* pu_op.band_grad: grad += weight d/dtheta tr(Gamma S).
-     kappa tr(Gamma S) = sum_{t < P} s_t a^(t)'S_t a^(t) + a'C a
-   S_t holds the entries (t-i, t-j) of S, and C_ij = sum_{t >= P} S_{t-i, t-j} is the sum along a
-   diagonal of S without its ends. */
-PU__FN pu_status pu__ar_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+/* For band_grad:
+     kappa tr(Gamma Z) = sum_{t < P} s_t a^(t)'Z_t a^(t) + a'C a
+   Z_t holds the entries (t-i, t-j) of Z, and C_ij = sum_{t >= P} Z_{t-i, t-j} is the sum along a
+   diagonal of Z without its ends.
+   Returns weight times term t, and adds its cotangent of a^(t) to bar, unless that is NULL. lag: sums along whole diagonals. */
+PU__FN double pu__ar_band_term(const pu_ar *ar, pu_int t, pu_int w, const double *Z, double weight, const double *lag, double *bar)
+{
+    const double *a = pu__ar_predictor(ar, t);
+    pu_int n = ar->n, P = ar->order;
+    double factor = weight * ar->spread[t], value = 0;
+    for (pu_int i = 0; i <= t; i++)
+        for (pu_int j = i; j <= t; j++) {
+            const double *diagonal = Z + j - i;
+            double C = lag[j - i];
+            if (t < P)
+                C = diagonal[(t - i) * w];
+            else { /* the ends come off again */
+                for (pu_int u = j - i; u < P - i; u++)
+                    C -= diagonal[u * w];
+                for (pu_int u = n - i; u < n; u++)
+                    C -= diagonal[u * w];
+            }
+            /* entry (j, i) is the same and is not visited */
+            C *= i == j ? factor : 2 * factor;
+            value += a[i] * a[j] * C;
+            if (!bar)
+                continue;
+            bar[i] += a[j] * C;
+            bar[j] += a[i] * C;
+        }
+    return value;
+}
+
+/* pu_op.band_grad: grad += weight d/dtheta tr(Gamma Z). Rows of cotangents are made on the way back. */
+PU__FN pu_status pu__ar_band_grad(PU__BAND_GRAD_ARGS)
 {
     const pu_ar *ar = pu__ar_of(op);
-    pu_int n = ar->n, P = ar->order;
-    pu_int w = width + 1;
-    double abar[PU__AR_TRIANGLE], a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
-    double value[PU_AR_MAX + 1] = {0};
-    double lag[PU_AR_MAX + 1] = {0};
-    memset(abar, 0, (size_t)pu__ar_row(P + 1) * sizeof *abar);
-    pu__ar_spread(ar, s);
-    /* sums along whole diagonals of S */
+    pu_int n = ar->n, P = ar->order, w = width + 1;
+    double few[4 * (PU_AR_MAX + 1)], *lag = P > PU_AR_MAX ? pu__work_doubles(work) : few;
+    double *value = lag + P + 1, *bar = value + P + 1, *before = bar + P + 1;
+    memset(lag, 0, (size_t)(4 * (P + 1)) * sizeof *lag);
     for (pu_int u = 0; u < n; u++)
         for (pu_int j = 0; j <= pu__min(u, P); j++)
-            lag[j] += S[u * w + j];
-    for (pu_int t = 0; t <= P; t++) {
-        double factor = weight * s[t];
-        double *bar = abar + pu__ar_row(t);
-        pu__ar_grow(ar, t, a);
-        for (pu_int i = 0; i <= t; i++)
-            for (pu_int j = i; j <= t; j++) {
-                const double *diagonal = S + j - i;
-                double C = lag[j - i];
-                if (t < P)
-                    C = diagonal[(t - i) * w];
-                else { /* the ends come off again */
-                    for (pu_int u = j - i; u < P - i; u++)
-                        C -= diagonal[u * w];
-                    for (pu_int u = n - i; u < n; u++)
-                        C -= diagonal[u * w];
-                }
-                /* entry (j, i) is the same and is not visited */
-                C *= i == j ? factor : 2 * factor;
-                value[t] += a[i] * a[j] * C;
-                bar[i] += a[j] * C;
-                bar[j] += a[i] * C;
-            }
+            lag[j] += Z[u * w + j];
+    for (pu_int t = 0; t <= P; t++)
+        value[t] = pu__ar_band_term(ar, t, w, Z, weight, lag, t < P ? NULL : bar);
+    pu__ar_sums(ar, value, grad);
+    for (pu_int t = P; t > 0; t--) {
+        pu__ar_back(ar, t, value[t - 1], bar, grad);
+        memset(before, 0, (size_t)t * sizeof *before);
+        (void)pu__ar_band_term(ar, t - 1, w, Z, weight, lag, before);
+        for (pu_int j = 0; j < t; j++)
+            bar[j] += before[j];
     }
-    pu__ar_pull(ar, abar, value, grad);
     return PU_OK;
 }
 
@@ -6864,9 +7088,6 @@ PU__FN pu_status pu__ar_logdet_grad(PU__LOGDET_GRAD_ARGS)
 }
 
 /* ---- making and checking ---- */
-
-/* Whether an autoregression can have these sizes. */
-PU__FN int pu__ar_sizes(pu_int n, pu_int order) { return n > 0 && order >= 0 && order <= n && order <= PU_AR_MAX; }
 
 /* Refuses what makes no autoregression. ar may be NULL. theta: gamma, each in (-1, 1) if bounded, or
    phi, any finite numbers. *index: the parameter at fault (kappa is number P), or -1. */
@@ -6900,21 +7121,27 @@ PU__FN pu_status pu__ar_refuse(const pu_ar *ar, pu_int n, pu_int order, const pu
 PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const pu_real *band = ar->band + ar->order;
-    double tolerance = 100 * (double)PU__EPS;
-    pu_status status = pu__ar_refuse(ar, ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
-    pu_ar now;
-    if (status)
-        return status;
+    double largest;
+    const double *a;
+    pu_status status;
+    *index = -1;
     if (ar->n != op->rows || ar->order + 1 != op->params)
         return PU_E_SIZE; /* another n or P since pu_op_ar */
-    /* stale where gamma or kappa were changed by hand */
-    now = *ar;
-    pu__ar_derive(&now);
+    if (!pu__ar_sound(ar))
+        return PU_E_ARGUMENT; /* a copy */
+    status = pu__ar_refuse(ar, ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
+    if (status)
+        return status;
+    /* stale where gamma or kappa were changed by hand: the last entry of a^(m) is -gamma_m */
+    for (*index = 0; *index < ar->order; ++*index)
+        if (pu__ar_predictor(ar, *index + 1)[*index + 1] != -(double)ar->gamma[*index])
+            return PU_E_ARGUMENT;
+    a = pu__ar_predictor(ar, ar->order);
+    largest = pu__ar_lag(ar->order, a, 0, (double)ar->kappa);
     for (pu_int i = 0; i <= ar->order; i++) {
-        const pu_real *fresh = now.band + ar->order;
+        double fresh = pu__ar_lag(ar->order, a, i, (double)ar->kappa);
         *index = i;
-        if (!(fabs((double)band[i] - (double)fresh[i]) <= tolerance * (double)fresh[0]))
+        if (!(fabs((double)ar->band[ar->order + i] - fresh) <= 100 * (double)PU__EPS * largest))
             return PU_E_ARGUMENT;
     }
     *index = -1;
@@ -6927,27 +7154,31 @@ PU__FN pu_status pu__ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *ga
                             pu_int *index)
 {
     pu_int unused, *at = index ? index : &unused;
-    pu_ar now;
+    double few[PU_AR_MAX + 1], *a;
     pu_status status = pu__ar_refuse(ar, n, order, gamma, 1, kappa, at);
+    if (!status)
+        status = pu__ar_room(ar, order);
     if (status)
         return status;
-    memset(&now, 0, sizeof now);
-    now.n = n;
-    now.order = order;
-    now.kappa = kappa;
-    for (pu_int i = 0; i < order; i++) {
-        now.gamma[i] = gamma[i];
-        now.gap[i] = pu__ar_gap(gamma[i]);
-        if (theta && now.gap[i] < 0.01)
-            now.gap[i] = pow(cosh((double)theta[i]), -2);
-    }
-    pu__ar_derive(&now);
-    /* band[P] is the largest entry of Gamma */
-    if (!pu__finite(now.band[order])) {
+    /* the largest entry of Gamma */
+    a = pu__ar_scratch(ar, order, 0, few);
+    for (pu_int m = 0; m <= order; m++)
+        pu__ar_step(m, m > 0 ? (double)gamma[m - 1] : 0, a);
+    if (!pu__finite((pu_real)pu__ar_lag(order, a, 0, (double)kappa))) {
         *at = order;
         return PU_E_ARGUMENT;
     }
-    *ar = now;
+    ar->n = n;
+    ar->order = order;
+    ar->kappa = kappa;
+    pu__ar_place(ar);
+    for (pu_int i = 0; i < order; i++) {
+        ar->gamma[i] = gamma[i];
+        ar->gap[i] = pu__ar_gap(gamma[i]);
+        if (theta && ar->gap[i] < 0.01)
+            ar->gap[i] = pow(cosh((double)theta[i]), -2);
+    }
+    pu__ar_derive(ar);
     return PU_OK;
 }
 
@@ -6961,12 +7192,16 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
      gamma_m = phi^(m)_m,   phi^(m-1)_j = (phi^(m)_j + gamma_m phi^(m)_{m-j}) / (1 - gamma_m^2) */
 PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real *phi, pu_real kappa, pu_int *index)
 {
-    double now[PU_AR_MAX + 1]; /* phi^(m)_j, j = 1 .. m */
-    pu_real gamma[PU_AR_MAX];
+    double few[2][PU_AR_MAX + 1], *now; /* phi^(m)_j, j = 1 .. m */
+    pu_real *gamma;
     pu_int unused, *at = index ? index : &unused;
     pu_status status = pu__ar_refuse(ar, n, order, phi, 0, kappa, at);
+    if (!status)
+        status = pu__ar_room(ar, order);
     if (status)
         return status;
+    now = pu__ar_scratch(ar, order, 1, few[0]);
+    gamma = (pu_real *)(void *)pu__ar_scratch(ar, order, 2, few[1]);
     for (pu_int j = 0; j < order; j++)
         now[j + 1] = (double)phi[j];
     for (pu_int m = order; m > 0; m--) {
@@ -6985,14 +7220,14 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
      gammabar_m = b_m - sum_{j < m} b_j phi^(m-1)_{m-j},   b^(m-1)_j = b_j - gamma_m b_{m-j} */
 PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi)
 {
-    double a[PU_AR_MAX + 1], b[PU_AR_MAX + 1];
+    double few[PU_AR_MAX + 1], *b;
     if (!ar || !grad_gamma || !grad_phi)
         return;
+    b = pu__ar_scratch(ar, ar->order, 0, few);
     for (pu_int m = 1; m <= ar->order; m++) {
-        pu_real gamma = ar->gamma[m - 1];
+        const double *a = pu__ar_predictor(ar, m - 1); /* phi^(m-1) = -a^(m-1) */
         b[m] = (double)grad_gamma[m - 1];
-        pu__ar_grow(ar, m - 1, a); /* phi^(m-1) = -a^(m-1) */
-        pu__ar_reflect(m, (double)gamma, ar->gap[m - 1], b);
+        pu__ar_reflect(m, (double)ar->gamma[m - 1], ar->gap[m - 1], b);
         for (pu_int j = 1; j < m; j++)
             b[m] -= b[j] * a[m - j];
     }
@@ -7003,10 +7238,11 @@ PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *
 /* See the declaration. Zero sizes are refused by whoever uses the operator. */
 PU_DEF pu_op pu_op_ar(const pu_ar *ar)
 {
-    pu_int n = ar && pu__ar_sizes(ar->n, ar->order) ? ar->n : 0;
+    pu_int n = pu__ar_sound(ar) ? ar->n : 0;
     pu_op op = pu__op_zero(n, n, 0, ar);
     if (n < 1)
         return op;
+    op.work = ar->order > PU_AR_MAX ? pu__work_size(4 * (ar->order + 1)) : 0;
     op.params = ar->order + 1;
     op.form = PU_FORM_AR;
     op.apply = op.apply_t = pu__ar_apply;
@@ -7041,10 +7277,122 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
 #define PU__SSM_STEPS  64                  /* steps of a tile, a multiple of PU__LANES */
 #define PU__SSM_ROW    (PU__SSM_STEPS + 8) /* length of its rows: also the step before or after; the rest is padding */
 #define PU__SSM_TILES  4                   /* tiles of scratch: pu__ssm_grad needs all, a product three */
-#define PU__SSM_SQUARE (PU_SSM_MAX * PU_SSM_MAX)
+#define PU__SSM_SUMS   6                   /* S x S doubles behind them */
 
 /* The state space behind an operator made by pu_op_ssm. */
 PU__FN const pu_ssm *pu__ssm(const pu_op *op) { return (const pu_ssm *)op->data; }
+
+/* Reals of scratch per column. */
+PU__FN pu_int pu__ssm_work(pu_int S) { return PU__SSM_TILES * PU__SSM_ROW * S + pu__work_size(PU__SSM_SUMS * S * S); }
+
+/* ---- memory: arrays inside the struct up to PU_SSM_MAX, else doubles, reals and flags in what was lent ---- */
+
+/* See the declaration. */
+PU_DEF pu_status pu_ssm_bytes(pu_int states, size_t *bytes)
+{
+    int overflow = 0;
+    size_t S = (size_t)states, need;
+    if (!bytes)
+        return PU_E_NULL;
+    if (states < 1)
+        return PU_E_ARGUMENT;
+    *bytes = 0;
+    if (states <= PU_SSM_MAX)
+        return PU_OK;
+    need = pu__mul(pu__mul(S, S, &overflow), 10 * sizeof(double) + 7 * sizeof(pu_real), &overflow);
+    need = pu__add(need, pu__add(S, PU__ALIGN, &overflow), &overflow);
+    if (overflow)
+        return PU_E_OVERFLOW;
+    *bytes = need;
+    return PU_OK;
+}
+
+/* See the declaration. */
+PU_DEF pu_status pu_ssm_memory(pu_ssm *m, void *memory, size_t bytes)
+{
+    if (!m || !memory)
+        return PU_E_NULL;
+    memset(m, 0, sizeof *m);
+    m->memory = memory;
+    m->bytes = bytes;
+    m->mark = pu__lent_mark(memory, bytes);
+    return PU_OK;
+}
+
+/* Does *m have room for so many states? Of arbitrary bytes nothing is used. */
+PU__FN pu_status pu__ssm_room(const pu_ssm *m, pu_int states)
+{
+    size_t need;
+    pu_status status = pu_ssm_bytes(states, &need);
+    if (status || states <= PU_SSM_MAX)
+        return status;
+    return pu__lent_mark(m->memory, m->bytes) == m->mark && m->bytes >= need ? PU_OK : PU_E_BLOCK;
+}
+
+/* Where the doubles of so many states begin, */
+PU__FN double *pu__ssm_doubles(const pu_ssm *m, pu_int S)
+{
+    return S > PU_SSM_MAX ? (double *)(void *)pu__aligned(m->memory) : (double *)m->doubles;
+}
+
+/* and the reals. */
+PU__FN pu_real *pu__ssm_reals(const pu_ssm *m, pu_int S)
+{
+    return S > PU_SSM_MAX ? (pu_real *)(void *)(pu__ssm_doubles(m, S) + 10 * S * S) : (pu_real *)m->reals;
+}
+
+/* Points the arrays to their places. */
+PU__FN void pu__ssm_place(pu_ssm *m)
+{
+    pu_int S = m->states, SS = S * S;
+    double *d = pu__ssm_doubles(m, S);
+    pu_real *r = pu__ssm_reals(m, S);
+    m->P0 = d;
+    m->Qi = d + SS;
+    m->Pi = d + 2 * SS;
+    m->A_set = d + 3 * SS;
+    m->Q_set = d + 4 * SS;
+    m->P0_set = d + 5 * SS;
+    m->scratch = d + 6 * SS;
+    m->A = r;
+    m->Q = r + SS;
+    m->W = r + 2 * SS;
+    m->W0 = r + 3 * SS;
+    m->F = r + 4 * SS;
+    m->F0 = r + 5 * SS;
+    m->At = r + 6 * SS;
+    m->open = S > PU_SSM_MAX ? (unsigned char *)(r + 7 * SS) : m->flags;
+}
+
+/* *m without sizes; what was lent to it stays, or the arbitrary bytes that are there instead. */
+PU__FN void pu__ssm_clear(pu_ssm *m)
+{
+    void *memory = m->memory;
+    size_t bytes = m->bytes, mark = m->mark;
+    memset(m, 0, offsetof(pu_ssm, doubles));
+    m->memory = memory;
+    m->bytes = bytes;
+    m->mark = mark;
+}
+
+/* Was *m set, or has it at least its sizes, and is it no copy? */
+PU__FN int pu__ssm_sound(const pu_ssm *m)
+{
+    return m && m->steps > 0 && m->states > 0 && !pu__ssm_room(m, m->states) && pu__ssm_doubles(m, m->states) == m->P0 &&
+           pu__ssm_reals(m, m->states) == m->A;
+}
+
+/* *to := *from, both with memory for its states. */
+PU__FN void pu__ssm_copy(pu_ssm *to, const pu_ssm *from)
+{
+    size_t S = (size_t)from->states;
+    to->logdet = from->logdet;
+    to->doublings = from->doublings;
+    to->diffuse = from->diffuse;
+    memcpy(to->P0, from->P0, 6 * S * S * sizeof *to->P0);
+    memcpy(to->A, from->A, 7 * S * S * sizeof *to->A);
+    memcpy(to->open, from->open, S);
+}
 
 /* Column l of the tile = x_{first - 1 + l}, l = 0 .. PU__SSM_STEPS, and zero where the series has no such step.
    The tile begins one step early, since B needs x_{t-1}. */
@@ -7129,14 +7477,13 @@ PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y,
 /* x'Gamma x = sum_t (x_t - A x_{t-1})'W_t (x_t - A x_{t-1}), in double. As x'(Gamma x) it would be the small difference
    of large numbers where the states are large and their innovations small. *size += the same with the sizes of the terms
    of one of the two: what a relative error in them changes. */
-PU__FN double pu__ssm_square(const pu_op *op, const pu_real *x, double *size)
+PU__FN double pu__ssm_square(const pu_op *op, const pu_real *x, double *size, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states;
-    double sum = 0;
+    double sum = 0, *u = pu__work_doubles(work), *terms = u + S;
     for (pu_int at = 0; at < op->rows; at += S) {
         const double *W = at > 0 ? m->Qi : m->Pi;
-        double u[PU_SSM_MAX], terms[PU_SSM_MAX];
         for (pu_int i = 0; i < S; i++) {
             u[i] = (double)x[at + i];
             terms[i] = fabs(u[i]);
@@ -7166,12 +7513,13 @@ PU__FN pu_status pu__ssm_sample(PU__SOLVE_ARGS) { return pu__ssm_pass(op, k, X, 
    The sums of the second recursion are in double. */
 PU__FN pu_status pu__ssm_solve(PU__SOLVE_ARGS)
 {
-    static const pu_real zero[PU_SSM_MAX] = {0};
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, D = op->rows;
+    pu_real *u = work, *zero = work + S;
+    pu__zeros(zero, S);
     for (pu_int column = 0; column < k; column++) {
         const pu_real *before = zero;
-        pu_real *y = pu__col(Y, column), u[PU_SSM_MAX];
+        pu_real *y = pu__col(Y, column);
         /* u, in the place of y. `at` is the first entry of a step. */
         pu__copy(y, pu__col(X, column), D);
         for (pu_int at = D - S; at > 0; at -= S)
@@ -7215,21 +7563,21 @@ PU__FN pu_status pu__ssm_diag(PU__DIAG_ARGS)
 
 /* ---- S x S matrices in double, row-major without gaps: for all that is not done per column ---- */
 
-/* out = a b; ta, tb: with a', b' in their place. out may be a or b, since the product is made in a copy: this saves
-   its users a matrix of 2 KiB each, and no frame here may become large. */
-PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int tb, double *out)
+/* out = a b; ta, tb: with a', b' in their place. out is neither a nor b. Sums run along rows in memory, in one order. */
+PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int tb, double *PU__RESTRICT out)
 {
-    pu_int a_down = ta ? 1 : S, a_along = ta ? S : 1;
-    pu_int b_down = tb ? 1 : S, b_along = tb ? S : 1;
-    double product[PU__SSM_SQUARE];
-    for (pu_int i = 0; i < S; i++)
-        for (pu_int j = 0; j < S; j++) {
-            double sum = 0;
+    pu_int down = ta ? 1 : S, along = ta ? S : 1;
+    for (pu_int i = 0; i < S; i++) {
+        const double *x = a + i * down;
+        double *row = out + i * S;
+        memset(row, 0, (size_t)S * sizeof *row);
+        for (pu_int l = 0; l < S && !tb; l++)
+            for (pu_int j = 0; j < S; j++)
+                row[j] += x[l * along] * b[l * S + j];
+        for (pu_int j = 0; j < S && tb; j++)
             for (pu_int l = 0; l < S; l++)
-                sum += a[i * a_down + l * a_along] * b[l * b_down + j * b_along];
-            product[i * S + j] = sum;
-        }
-    memcpy(out, product, (size_t)(S * S) * sizeof *out);
+                row[j] += x[l * along] * b[j * S + l];
+    }
 }
 
 /* out = x in double, n entries. */
@@ -7268,19 +7616,19 @@ PU__FN void pu__ssm_symmetric(pu_int S, const pu_real *C, double *out)
 /* X := sum_i A^i X A'^i, which solves X = A X A' + X_0, by doubling: X += M X M', M := M M, with M = A at first, but zero
    in the rows and columns of diffuse states. transposed: A' in the place of A. Returns the number of doublings, or -1 when A is not stable.
    doublings > 0: make that many, for an X of any sign. doublings = 0: X is positive definite, and the sum ends when
-   its diagonal, which bounds the other entries, has not moved twice in a row. */
-PU__FN int pu__ssm_lyapunov(const pu_ssm *m, int transposed, int doublings, double *X)
+   its diagonal, which bounds the other entries, has not moved twice in a row. M: scratch, 3 S^2. */
+PU__FN int pu__ssm_lyapunov(const pu_ssm *m, int transposed, int doublings, double *X, double *M)
 {
     pu_int S = m->states;
-    double M[PU__SSM_SQUARE], term[PU__SSM_SQUARE];
+    double *half = M + S * S, *term = half + S * S, *power = M;
     int most = doublings ? doublings : 64; /* a radius of 1 - 1e-16 needs about 59 */
     int step, quiet = 0;                   /* doublings without a change of the diagonal */
     for (pu_int i = 0; i < S * S; i++)
         M[i] = m->open[i / S] || m->open[i % S] ? 0 : m->A_set[i];
     for (step = 1; step <= most; step++) {
         /* X += M X M' */
-        pu__ssm_mul(S, M, transposed, X, 0, term);
-        pu__ssm_mul(S, term, 0, M, !transposed, term);
+        pu__ssm_mul(S, power, transposed, X, 0, half);
+        pu__ssm_mul(S, half, 0, power, !transposed, term);
         quiet++;
         for (pu_int i = 0; i < S * S; i++) {
             X[i] += term[i];
@@ -7293,32 +7641,49 @@ PU__FN int pu__ssm_lyapunov(const pu_ssm *m, int transposed, int doublings, doub
         }
         if (!doublings && quiet == 2)
             return step;
-        pu__ssm_mul(S, M, 0, M, 0, M);
+        pu__ssm_mul(S, power, 0, power, 0, half);
+        power = half;
+        half = power == M ? M + S * S : M;
     }
     return doublings ? doublings : -1;
 }
 
 /* ---- gradients ---- */
 
-/* Derivatives with respect to A, Q and P0, or sums on the way to them; S x S each. Together 6 KiB. */
+/* Derivatives with respect to A, Q and P0, or sums on the way to them; S x S each. */
 typedef struct {
-    double A[PU__SSM_SQUARE], Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE];
+    double *A, *Q, *P0;
+    double *scratch; /* 3 S^2 */
 } pu__ssm_sums;
+
+/* These in an operator's scratch behind the tiles; zero. */
+PU__FN pu__ssm_sums pu__ssm_sums_in(pu_int S, pu_real *work)
+{
+    pu_int SS = S * S;
+    pu__ssm_sums d;
+    d.A = pu__work_doubles(work + PU__SSM_TILES * PU__SSM_ROW * S);
+    d.Q = d.A + SS;
+    d.P0 = d.Q + SS;
+    d.scratch = d.P0 + SS;
+    memset(d.A, 0, (size_t)(3 * SS) * sizeof *d.A);
+    return d;
+}
 
 /* grad += the derivatives d/dA = d->A, d/dQ = -d->Q and d/dP0 = -d->P0. The last two are symmetric, and have the sign
    that they bring along from the precisions. They hold for independent A, Q and P0, but P0 may depend on the others.
    Zero start, P0 = Q: d/dQ += d/dP0. Stationary start: dP0 = A dP0 A' + (dA P0 A' + A P0 dA' + dQ), so with
      Lambda = A'Lambda A + d/dP0:   d/dA += 2 Lambda A P0,   d/dQ += Lambda.
    Overwrites d. */
-PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
+PU__FN void pu__ssm_push(const pu_ssm *m, const pu__ssm_sums *d, pu_real *grad)
 {
     pu_int S = m->states, SS = S * S;
-    double change[PU__SSM_SQUARE] = {0}; /* -Lambda A P0 */
+    double *change = d->scratch, *AP = change + SS; /* -Lambda A P0 */
     if (m->start == PU_SSM_STATIONARY) {
-        pu__ssm_lyapunov(m, 1, m->doublings, d->P0); /* now -Lambda */
-        pu__ssm_mul(S, m->A_set, 0, m->P0_set, 0, change);
-        pu__ssm_mul(S, d->P0, 0, change, 0, change);
-    }
+        pu__ssm_lyapunov(m, 1, m->doublings, d->P0, d->scratch); /* now -Lambda */
+        pu__ssm_mul(S, m->A_set, 0, m->P0_set, 0, AP);
+        pu__ssm_mul(S, d->P0, 0, AP, 0, change);
+    } else
+        memset(change, 0, (size_t)SS * sizeof *change);
     for (pu_int i = 0; i < SS; i++) {
         if (m->start == PU_SSM_GIVEN)
             grad[2 * SS + i] -= (pu_real)d->P0[i];
@@ -7329,21 +7694,23 @@ PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
     }
 }
 
-/* G := V (G + G')/2 V: from the gradient for a precision V to minus the gradient for the covariance V^-1. */
-PU__FN void pu__ssm_to_covariance(pu_int S, const double *V, double *G)
+/* G := V (G + G')/2 V: from the gradient for a precision V to minus the gradient for the covariance V^-1. VG: S x S, scratch. */
+PU__FN void pu__ssm_to_covariance(pu_int S, const double *V, double *G, double *VG)
 {
-    pu__ssm_mul(S, V, 0, G, 0, G);
-    pu__ssm_mul(S, G, 0, V, 0, G);
+    pu__ssm_mul(S, V, 0, G, 0, VG);
+    pu__ssm_mul(S, VG, 0, V, 0, G);
     pu__ssm_average(S, G);
 }
 
 /* grad += what follows from d->A = Q d/dA, d->Q = d/dW and d->P0 = d/dW_0, where W = Q^-1 and W_0 = P0^-1.
    Overwrites d. */
-PU__FN pu_status pu__ssm_push_precision(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
+PU__FN pu_status pu__ssm_push_precision(const pu_ssm *m, const pu__ssm_sums *d, pu_real *grad)
 {
-    pu__ssm_mul(m->states, m->Qi, 0, d->A, 0, d->A);
-    pu__ssm_to_covariance(m->states, m->Qi, d->Q);
-    pu__ssm_to_covariance(m->states, m->Pi, d->P0);
+    pu_int S = m->states;
+    pu__ssm_mul(S, m->Qi, 0, d->A, 0, d->scratch);
+    memcpy(d->A, d->scratch, (size_t)(S * S) * sizeof *d->A);
+    pu__ssm_to_covariance(S, m->Qi, d->Q, d->scratch);
+    pu__ssm_to_covariance(S, m->Pi, d->P0, d->scratch);
     pu__ssm_push(m, d, grad);
     return PU_OK;
 }
@@ -7359,7 +7726,7 @@ PU__FN pu_status pu__ssm_grad(PU__GRAD_ARGS)
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, T = m->steps, tile = S * PU__SSM_ROW;
     pu_real *p = work, *q = p + tile, *u = q + tile, *v = u + tile;
-    pu__ssm_sums d = {{0}, {0}, {0}};
+    pu__ssm_sums d = pu__ssm_sums_in(S, work);
     for (pu_int column = 0; column < k; column++) {
         const pu_real *p_all = pu__col(P, column), *q_all = pu__col(Q, column);
         double w = (double)weight[column];
@@ -7387,11 +7754,11 @@ PU__FN pu_status pu__ssm_grad(PU__GRAD_ARGS)
 
 /* B += Gamma, its lower triangle, stored as a band of this width (see pu_op.band_add).
    Blocks (t, t) are W_t + A'W A (the last one: W_t alone), blocks (t, t-1) are -W A. */
-PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
+PU__FN pu_status pu__ssm_band_add(PU__BAND_ADD_ARGS)
 {
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, D = op->rows;
-    double WA[PU__SSM_SQUARE], AWA[PU__SSM_SQUARE];
+    double *WA = pu__work_doubles(work), *AWA = WA + S * S;
     pu__ssm_mul(S, m->Qi, 0, m->A_set, 0, WA);
     pu__ssm_mul(S, m->A_set, 1, WA, 0, AWA);
     for (pu_int at = 0; at < D; at++) {
@@ -7427,12 +7794,12 @@ PU__FN double pu__ssm_dot(pu_int S, const double *a, const double *b)
 /* grad += weight d/dtheta tr(Gamma Z), Z given inside the band:
      tr(Gamma Z) = tr(W_0 Z_00) + sum_{t>0} tr(W [Z_tt + A Z_{t-1,t-1} A' - A Z_{t-1,t} - Z_{t,t-1} A']).
    The three sums over t use the places of the derivatives that they become. */
-PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *Z, double weight, pu_real *grad)
+PU__FN pu_status pu__ssm_band_grad(PU__BAND_GRAD_ARGS)
 {
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, w = width + 1;
     const double *A = m->A_set;
-    pu__ssm_sums d = {{0}, {0}, {0}};
+    pu__ssm_sums d = pu__ssm_sums_in(S, work);
     double *now = d.Q, *lag = d.A, *before = d.P0;
     /* The sums over t > 0 of Z_tt, Z_{t,t-1} and Z_{t-1,t-1}; t counts rows here. */
     for (pu_int t = S; t < op->rows; t += S)
@@ -7443,7 +7810,8 @@ PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *
                 lag[at] += weight * Z[(t + i) * w + S + i - j];
                 before[at] += weight * pu__ssm_band_at(Z, w, t - S, i, j);
             }
-    pu__ssm_mul(S, A, 0, before, 0, before);
+    before = d.scratch; /* A times it, from here on */
+    pu__ssm_mul(S, A, 0, d.P0, 0, before);
     /* d/dW = now + A before A' - A lag' - lag A' */
     for (pu_int at = 0; at < S * S; at++) {
         pu_int i = at / S * S, j = at % S * S;
@@ -7485,7 +7853,7 @@ PU__FN pu_status pu__ssm_logdet(PU__LOGDET_ARGS)
 PU__FN pu_status pu__ssm_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
     const pu_ssm *m = pu__ssm(op);
-    pu__ssm_sums d = {{0}, {0}, {0}};
+    pu__ssm_sums d = pu__ssm_sums_in(m->states, work);
     for (pu_int i = 0; i < m->states * m->states; i++) {
         d.Q[i] = (double)weight * (double)(m->steps - 1) * m->Qi[i];
         d.P0[i] = (double)weight * m->Pi[i];
@@ -7507,7 +7875,7 @@ PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
     int changed = (m->start == PU_SSM_STATIONARY) != (m->doublings > 0);
     *index = -1;
     /* Set for another size since the operator was made? Or diffuse, and it has functions that do not know? */
-    if (op->rows != S * m->steps || op->work != PU__SSM_TILES * PU__SSM_ROW * S ||
+    if (!pu__ssm_sound(m) || op->rows != S * m->steps || pu__ssm_work(S) != op->work ||
         (m->diffuse && (op->solve || op->form != PU_FORM_STATES)))
         return PU_E_ARGUMENT;
     for (pu_int i = 0; i < 3 * SS; i++) {
@@ -7527,10 +7895,9 @@ PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
 }
 
 /* V = C^-1, also rounded into narrow, and F F' = V with F = L'^-1, where L L' = C. Reads the lower triangle of C.
-   *logdet += log det C. Returns the row at which C is not positive definite, or -1. */
-PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narrow, pu_real *F, double *logdet)
+   *logdet += log det C. Returns the row at which C is not positive definite, or -1. L: scratch, S x S. */
+PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narrow, pu_real *F, double *logdet, double *L)
 {
-    double L[PU__SSM_SQUARE];
     pu_int i;
     for (i = 0; i < S * S; i++)
         L[i] = i % S <= i / S ? C[i] : 0;
@@ -7567,10 +7934,8 @@ PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, d
 PU__FN pu_status pu__ssm_open(pu_ssm *m, const pu_real *P0, pu_real *start, pu_int *at)
 {
     pu_int S = m->states, SS = S * S;
-    /* to the end of the array: gcc takes a loop to S for one that leaves it */
-    for (pu_int i = 0; i < PU_SSM_MAX; i++) {
-        int open = m->start == PU_SSM_DIFFUSE || (P0 && i < S && (double)P0[i * (S + 1)] == HUGE_VAL);
-        m->open[i] = (unsigned char)(i < S && open);
+    for (pu_int i = 0; i < S; i++) {
+        m->open[i] = m->start == PU_SSM_DIFFUSE || (P0 && (double)P0[i * (S + 1)] == HUGE_VAL);
         m->diffuse += m->open[i];
     }
     for (pu_int i = 0; i < SS; i++) {
@@ -7597,7 +7962,7 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
     pu_int S = m->states, SS = S * S;
     int given = m->start == PU_SSM_GIVEN;
     double logdet_Q = 0, logdet_P = 0;
-    pu_real start[PU__SSM_SQUARE];
+    pu_real *start = (pu_real *)(void *)(m->scratch + 3 * SS);
     pu_int row;
     pu_status status = pu__check_finite(SS, A, at);
     if (!status)
@@ -7610,7 +7975,7 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
     pu__transpose(S, S, A, m->At, 0);
     pu__ssm_widen(SS, A, m->A_set);
     pu__ssm_widen(SS, Q, m->Q_set);
-    row = pu__ssm_invert(S, m->P0, m->Qi, m->W, m->F, &logdet_Q);
+    row = pu__ssm_invert(S, m->P0, m->Qi, m->W, m->F, &logdet_Q, m->scratch);
     if (row >= 0) {
         *at = SS + row * (S + 1);
         return PU_E_NOT_DEFINITE;
@@ -7625,15 +7990,15 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
         if (m->open[i / S] || m->open[i % S])
             m->P0[i] = (double)start[i];
     if (m->start == PU_SSM_STATIONARY)
-        m->doublings = pu__ssm_lyapunov(m, 0, 0, m->P0);
+        m->doublings = pu__ssm_lyapunov(m, 0, 0, m->P0, m->scratch);
     pu__ssm_average(S, m->P0);
-    row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
+    row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P, m->scratch);
     if (row >= 0) {
         *at = given ? 2 * SS + row * (S + 1) : 0;
         return PU_E_NOT_DEFINITE;
     }
     /* det B = 1, so only P0 and T - 1 times Q count. */
-    memcpy(m->P0_set, m->P0, sizeof m->P0);
+    memcpy(m->P0_set, m->P0, (size_t)SS * sizeof *m->P0);
     m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
     for (pu_int i = 0; i < SS; i += S + 1)
         if (m->open[i / S]) {
@@ -7650,12 +8015,15 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
    pu_model_state_space calls it too, since it must know before it takes memory. */
 PU__FN pu_status pu__ssm_sizes(pu_int steps, pu_int states, pu_ssm_start start)
 {
-    if (steps < 1 || states < 1 || states > PU_SSM_MAX || (unsigned)start > PU_SSM_DIFFUSE)
+    size_t bytes;
+    if (steps < 1 || states < 1 || (unsigned)start > PU_SSM_DIFFUSE)
         return PU_E_ARGUMENT;
+    if (pu_ssm_bytes(states, &bytes))
+        return PU_E_OVERFLOW;
     return steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / states ? PU_E_OVERFLOW : PU_OK;
 }
 
-/* Copies A, Q and P0 and makes what follows from them. A refused *m is zero, and has no size. */
+/* Copies A, Q and P0 and makes what follows from them. A refused *m has no size. */
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index)
 {
@@ -7667,33 +8035,36 @@ PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_rea
     *index = -1;
     if (!m)
         return PU_E_NULL;
-    memset(m, 0, sizeof *m);
+    pu__ssm_clear(m);
     if (!A || !Q || (given && !P0))
         return PU_E_NULL;
     status = pu__ssm_sizes(steps, states, start);
+    if (!status)
+        status = pu__ssm_room(m, states);
     if (status)
         return status;
     m->steps = steps;
     m->states = states;
     m->start = start;
+    pu__ssm_place(m);
     status = pu__ssm_fill(m, A, Q, P0, index);
     if (status)
-        memset(m, 0, sizeof *m);
+        pu__ssm_clear(m);
     return status;
 }
 
 /* Gamma of the process *m, which is borrowed. If pu_ssm_set refused *m, the operator has no size and is refused too. */
 PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
 {
-    pu_int S = m ? m->states : 0;
-    pu_int D = m ? m->steps * S : 0;
+    pu_int S = pu__ssm_sound(m) ? m->states : 0;
+    pu_int D = S > 0 ? m->steps * S : 0;
     pu_op op = pu__op_zero(D, D, 0, m);
     if (D < 1)
         return op;
     /* params: A, Q and, if it is given, P0 */
     op.form = PU_FORM_STATES;
     op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * S * S;
-    op.work = PU__SSM_TILES * PU__SSM_ROW * S;
+    op.work = pu__ssm_work(S);
     op.apply = op.apply_t = pu__ssm_apply;
     op.grad = pu__ssm_grad;
     op.diag = pu__ssm_diag;
@@ -7731,18 +8102,22 @@ PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu)
 PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
                                   pu_real *grad_m0)
 {
-    double lambda[PU_SSM_MAX] = {0}, next[PU_SSM_MAX] = {0}, dA[PU__SSM_SQUARE] = {0};
+    double few[PU_SSM_MAX * (PU_SSM_MAX + 2)], *lambda, *next, *dA;
     pu_int S = m ? m->states : 0;
     if (!m || !nu || !grad_nu)
         return PU_E_NULL;
     if (m->steps < 1)
         return PU_E_ARGUMENT;
+    lambda = S > PU_SSM_MAX ? m->scratch : few;
+    next = lambda + S;
+    dA = next + S;
+    memset(lambda, 0, (size_t)(S * (S + 2)) * sizeof *lambda);
     for (pu_int at = (m->steps - 1) * S; at >= 0; at -= S) {
         /* lambda_t = g_t + A'lambda_{t+1} */
         pu__ssm_widen(S, grad_nu + at, next);
         for (pu_int i = 0; i < S * S; i++)
             next[i % S] += m->A_set[i] * lambda[i / S];
-        memcpy(lambda, next, sizeof lambda);
+        memcpy(lambda, next, (size_t)S * sizeof *lambda);
         /* There is no nu_{-1}. */
         for (pu_int i = 0; i < S * S && at > 0; i++)
             dA[i] += lambda[i / S] * (double)nu[at - S + i % S];
@@ -11544,7 +11919,7 @@ PU__FN pu_status pu__operator_pairs(void *self, const pu__pairs *pairs, pu_real 
     const pu__operator *A = (const pu__operator *)self;
     const pu_op *op = &A->side.op;
     if (op->form == PU_FORM_AR && grad)
-        return pu__ar_grad_pairs(op, NULL, pairs, grad, NULL);
+        return pu__ar_grad_pairs(op, NULL, pairs, grad, NULL, A->work);
     if (pairs->Y.at && op->apply(op, pairs->k, pairs->P, pairs->Y, 1, A->work))
         return PU_E_OPERATOR;
     return grad ? op->grad(op, pairs->k, pairs->P, pairs->Q, pairs->weight, grad, A->work) : PU_OK;
@@ -11939,6 +12314,7 @@ struct pu__posterior {
                                    */
     pu_real *panel;            /* for products of matrices, where A is formed or an engine is dense or dual */
     pu_real *work, *work_host; /* of the operators; on the host, one column */
+    double *diffuse;           /* scratch where there are diffuse states: three S x S, three S */
     pu_real *ones;             /* wide ones */
     /* what the next gradient is of */
     pu_int column;      /* of the datum, that column 0 of the block is; -1: none of them, all common */
@@ -12173,7 +12549,7 @@ PU__FN pu_status pu__by_group(pu__posterior *p, pu_int first, const pu__pairs *p
 PU__FN pu_status pu__band_group(PU__GROUP_ARGS)
 {
     pu__pairs rest = pu__pairs_from(part, pu__gamma_skips(p, part));
-    pu_status status = rest.k ? pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, &rest, grad, p->sums) : PU_OK;
+    pu_status status = rest.k ? pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, &rest, grad, p->sums, p->work) : PU_OK;
     /* column 0 of the datum is the first of the first group, and there alone grad is the common accumulator */
     for (pu_int i = rest.P.at == p->joint_at ? pu__psi_skips(p) : 0; i < rest.k; i++) {
         double c = rest.c ? (double)rest.c[i] : 1;
@@ -12403,6 +12779,10 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
         p->A = pu__reals(arena, p->D, p->D);
     if (pu__diffuse(Gamma) && !Phi->row)
         p->unit = pu__reals(arena, p->M, 1);
+    if (pu__diffuse(Gamma)) {
+        pu_int S = pu__ssm(Gamma)->states;
+        p->diffuse = pu__doubles(arena, 3 * (S + 1), S);
+    }
 }
 
 /* A of the datum at hand has this kind from here on. */
@@ -12516,14 +12896,16 @@ PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_repor
 {
     const pu_ssm *m = (const pu_ssm *)p->model->Gamma->data;
     pu_int S = m->states, t = 0, state = 0, first = 0;
-    double X[PU__SSM_SQUARE] = {0}, R[PU__SSM_SQUARE] = {0}, beside[PU_SSM_MAX] = {0}; /* X = A^t */
+    size_t vector = (size_t)S * sizeof(double);
+    double *X = p->diffuse, *AX = X + S * S, *R = AX + S * S; /* X = A^t */
+    double *beside = R + S * S, *h = beside + S, *g = h + S;
+    memset(X, 0, (size_t)(3 * S + 3) * vector);
     for (pu_int i = 0; i < S; i++) {
         X[i * (S + 1)] = m->open[i];
         for (pu_int j = 0; j < S * S && m->steps > 1; j++)
             beside[i] += m->A_set[j / S * S + i] * m->Qi[j] * m->A_set[j % S * S + i];
     }
     for (pu_int i = 0;; i++) {
-        double h[PU_SSM_MAX] = {0}, g[PU_SSM_MAX] = {0};
         pu_int count;
         /* the first state that is open still */
         for (state = 0; state < S; state++) {
@@ -12542,23 +12924,25 @@ PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_repor
             continue;
         for (; t < first / S; t++) {
             double most = 0;
-            pu__ssm_mul(S, m->A_set, 0, X, 0, X);
+            pu__ssm_mul(S, m->A_set, 0, X, 0, AX);
+            memcpy(X, AX, (size_t)S * vector);
             for (pu_int l = 0; l < S * S; l++)
                 most = pu__max(most, fabs(X[l]));
             for (pu_int l = 0; l < S * S && most > 1e100; l++)
                 X[l] /= most; /* rather too little knowledge than infinite */
         }
         /* h = the row as one of z_t, from its last entry on; then of z_0 */
+        memset(h, 0, vector);
         for (pu_int at = first + count - 1; at >= first; at--) {
             h[at % S] += (double)v[at - first];
             if (at % S > 0 || at / S == t)
                 continue;
-            memset(g, 0, sizeof g);
+            memset(g, 0, vector);
             for (pu_int l = 0; l < S * S; l++)
                 g[l % S] += m->A_set[l] * h[l / S];
-            memcpy(h, g, sizeof h);
+            memcpy(h, g, vector);
         }
-        memset(g, 0, sizeof g);
+        memset(g, 0, vector);
         for (pu_int l = 0; l < S * S; l++)
             g[l % S] += X[l] * h[l / S] * sqrt((double)p->model->psi[p->list[i]]);
         pu__add_row(S, R, g);
@@ -12685,7 +13069,7 @@ PU__FN pu_status pu__prior_square(pu__posterior *p, const pu_real *d, pu_real *q
     const pu_op *Gamma = p->model->Gamma;
     *size = 0;
     if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR) {
-        *square = (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d, size);
+        *square = (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d, size, p->work_host);
         return PU_OK;
     }
     if (pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0))
@@ -12810,8 +13194,9 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
 /* A state space for the Kalman engine: s_t = F s_{t-1} + N(0, Q), s_0 ~ N(0, P0). */
 typedef struct {
     pu_int S, T, block; /* states, steps, entries of z per step */
-    double F[PU__SSM_SQUARE];
-    double Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE]; /* their lower Cholesky factors */
+    double *F;
+    double *Q, *P0;   /* their lower Cholesky factors */
+    double *vectors;  /* 4 S: scratch */
     double amplified; /* by how much rounding of F reaches variances, where F was made here; else 0 */
 } pu__markov;
 
@@ -13218,7 +13603,7 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
     pu__logs logs = {0, 1};
     pu_int bad;
     memset(band, 0, (size_t)(D * wide) * sizeof *band);
-    if (Gamma->band_add(Gamma, e->width, band))
+    if (Gamma->band_add(Gamma, e->width, band, p->work_host))
         return pu__operator_failed(report, "Gamma.band_add", n);
     for (pu_int i = 0; i < p->observed; i++) { /* A += psi_m phi_m phi_m' */
         pu_int at = 0, row = p->list[i], count = pu__phi_row(e, row, &at);
@@ -13290,7 +13675,7 @@ PU__FN pu_status pu__band_terms(PU__SIGMA_ARGS)
     const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
     pu_int wide = e->width + 1;
     double times = (double)e->times;
-    if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5 * times, lane))
+    if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5 * times, lane, p->work_host))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.band_grad");
     if (!s->want_Phi && !s->want_psi)
         return PU_OK;
@@ -13325,7 +13710,7 @@ PU__FN pu_int pu__markov_states(const pu_op *Gamma)
     if (Gamma->form != PU_FORM_AR)
         return 0;
     order = pu__ar_of(Gamma)->order;
-    return order > PU_SSM_MAX ? 0 : pu__most(order, 1);
+    return pu__most(order, 1);
 }
 
 /* An AR(P) in companion form, s_t = (z_t .. z_{t-P+1}). The factor of P0 is the inverse of the first rows of X, see pu_ar:
@@ -13333,24 +13718,23 @@ PU__FN pu_int pu__markov_states(const pu_op *Gamma)
    hardly a solution; and a stationary series is the same backwards. */
 PU__FN void pu__markov_of_ar(const pu_ar *ar, pu_int S, pu__markov *k)
 {
-    double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
+    const double *a = NULL, *s = ar->spread;
     k->T = ar->n;
     k->block = 1;
-    memset(k->F, 0, sizeof k->F);
-    memset(k->Q, 0, sizeof k->Q);
-    memset(k->P0, 0, sizeof k->P0);
+    memset(k->F, 0, (size_t)(S * S) * sizeof *k->F);
+    memset(k->Q, 0, (size_t)(S * S) * sizeof *k->Q);
+    memset(k->P0, 0, (size_t)(S * S) * sizeof *k->P0);
     k->Q[0] = sqrt((double)ar->kappa);
-    pu__ar_spread(ar, s);
     for (pu_int t = 0; t < S; t++) {
         double *row = k->P0 + t * S;
-        pu__ar_grow(ar, t, a);
+        a = pu__ar_predictor(ar, t);
         for (pu_int j = 1; j <= t; j++)
             for (pu_int i = 0; i <= t - j; i++)
                 row[i] -= a[j] * row[i - j * S];
         row[t] = sqrt((double)ar->kappa / s[t]);
     }
     /* F: the coefficients in the first row, ones below the diagonal */
-    pu__ar_predictor(ar, ar->order, a);
+    a = pu__ar_predictor(ar, ar->order);
     for (pu_int j = 0; j < ar->order; j++)
         k->F[j] = -a[j + 1];
     for (pu_int i = 1; i < S; i++)
@@ -13358,21 +13742,19 @@ PU__FN void pu__markov_of_ar(const pu_ar *ar, pu_int S, pu__markov *k)
     k->amplified = 1 / s[0];
 }
 
-/* The state space behind Gamma, 0 when there is none: a pu_ssm as it is, or an AR(P). */
+/* The state space behind Gamma, 0 when it has no factors: a pu_ssm as it is, or an AR(P). */
 PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
 {
     double ignored = 0;
     int states = Gamma->form == PU_FORM_STATES;
     pu_int S = pu__markov_states(Gamma);
-    if (S == 0)
-        return 0;
     if (states) {
         const pu_ssm *m = (const pu_ssm *)Gamma->data;
         k->block = S;
         k->T = m->steps;
-        memcpy(k->F, m->A_set, sizeof k->F);
+        memcpy(k->F, m->A_set, (size_t)(S * S) * sizeof *k->F);
         pu__ssm_symmetric(S, m->Q, k->Q);
-        memcpy(k->P0, m->P0, sizeof k->P0);
+        memcpy(k->P0, m->P0, (size_t)(S * S) * sizeof *k->P0);
         k->amplified = 0;
     } else {
         pu__markov_of_ar(pu__ar_of(Gamma), S, k);
@@ -13443,11 +13825,12 @@ PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double
     for (; *seen < p->observed; ++*seen) {
         pu_int at = 0, row = p->list[*seen], count = pu__phi_row(e, row, &at), within = at % block;
         double psi = (double)p->model->psi[row], residual = (double)p->now.e[pu__place(p, *seen)];
-        double h[PU_SSM_MAX] = {0}, k[PU_SSM_MAX] = {0}, a = 1 / psi;
+        double *h = markov->vectors, *k = h + S, a = 1 / psi;
         if (count < 1 || at < t * block || within + count > block) /* out of order, or two steps at once */
             return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
         if (at >= (t + 1) * block)
             break;
+        memset(h, 0, (size_t)(2 * S) * sizeof *h);
         for (pu_int j = 0; j < count; j++) {
             double entry = (double)e->row[j];
             h[within + j] = entry;
@@ -13524,7 +13907,7 @@ PU__FN void pu__kalman_smooth(pu__direct *e, const double *m, const double *ahea
     pu_int S = e->markov->S, SS = S * S, wide = 2 * S;
     const double *kept = J + SS, *filtered = kept + SS;
     double *G = e->squares, *Sigma = G + SS, *cross = Sigma + SS, *JG = cross + SS, *a = JG + SS;
-    double difference[PU_SSM_MAX];
+    double *difference = e->markov->vectors;
     /* mean_t = m + J (mean_{t+1} - ahead) */
     for (pu_int i = 0; i < S; i++) {
         difference[i] = mean[i] - ahead[i];
@@ -13557,10 +13940,10 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
     const pu_real *nu = e->post->model->nu;
     pu_int S = pu__markov_states(Gamma), SS = S * S, reals = 3 * S + 2 * SS, wide = e->width + 1, seen = 0, block;
     double *C = e->squares, *Sigma = C + SS, *cross = Sigma + SS;
-    double mean[PU_SSM_MAX];
+    double *mean = k->vectors + 3 * S;
     pu__logs logs = {0, 1};
-    if (k->S == 0)
-        (void)pu__markov_of(Gamma, k); /* where there is none the engine was refused */
+    if (k->S == 0 && !pu__markov_of(Gamma, k))
+        return pu__operator_failed(report, "Gamma (its covariances are not positive definite)", n);
     block = k->block;
     e->kappa = 1;
     pu__zeros(e->diag, e->post->D);
@@ -14858,7 +15241,6 @@ static const char pu__no_precision[] = "Gamma (a structural model has no precisi
 PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_gradient_result *out)
 {
     const pu_op *G = model->Gamma, *P = model->Phi;
-    pu__markov k;
     if (G->form == PU_FORM_CHAIN)
         return engine < PU_ENGINE_AUTO && engine != PU_KALMAN ? pu__no_precision : NULL;
     if (pu__diffuse(G) && (engine == PU_DUAL || engine == PU_KALMAN))
@@ -14875,8 +15257,8 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
         return "Gamma.band_grad (or take another engine)";
     if (out->Phi && P->params > 0 && !P->row_grad)
         return "Phi.row_grad (or take another engine)";
-    if (engine == PU_KALMAN && !pu__markov_of(G, &k))
-        return "Kalman: Gamma must be a pu_op_ssm, or a pu_op_ar of order at most 16";
+    if (engine == PU_KALMAN && !pu__markov_states(G))
+        return "Kalman: Gamma must be a pu_op_ssm or a pu_op_ar";
     return NULL;
 }
 
@@ -14912,9 +15294,14 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
         return;
     e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof *e->markov);
     e->kalman = pu__doubles(arena, e->post->model->Gamma->form == PU_FORM_STATES ? D / S : D, 3 * S + 2 * S * S);
-    e->squares = pu__doubles(arena, 6, S * S);
-    if (e->markov)
-        e->markov->S = 0; /* made when it is needed */
+    e->squares = pu__doubles(arena, 9 * S + 4, S);
+    if (!e->markov || !e->squares)
+        return;
+    e->markov->F = e->squares + 6 * S * S;
+    e->markov->Q = e->markov->F + S * S;
+    e->markov->P0 = e->markov->Q + S * S;
+    e->markov->vectors = e->markov->P0 + S * S;
+    e->markov->S = 0; /* made when it is needed */
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -15187,6 +15574,14 @@ PU__FN double pu__shared_cost(const pu__job *job, pu_engine engine, pu_int obser
     return times < 2 || !pu__engines[engine].shares || alone < shared ? alone : shared;
 }
 
+/* The same as the choice sees it. An autoregression of order P has a condition that grows with P, so that 30 steps do little,
+   while the exact engines take P / 50 times as long: beyond PU_AR_MAX they are preferred up to ten times the price. */
+PU__FN double pu__price(const pu__job *job, pu_engine engine, pu_int observed, pu_int times)
+{
+    int many = job->Gamma->form == PU_FORM_AR && job->Gamma->params - 1 > PU_AR_MAX;
+    return (engine == PU_ITERATIVE && many ? 10 : 1) * pu__shared_cost(job, engine, observed, times);
+}
+
 /* The place of a datum's pattern where several have it, else PU__PATTERNS. */
 PU__FN pu_int pu__pattern_of(const pu__job *job, pu_int n)
 {
@@ -15217,7 +15612,7 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed, pu_int time
         if (e == PU_DUAL && observed >= job->D)
             continue;
         if ((job->can >> e & 1) &&
-            pu__shared_cost(job, (pu_engine)e, observed, times) < pu__shared_cost(job, best, observed, times))
+            pu__price(job, (pu_engine)e, observed, times) < pu__price(job, best, observed, times))
             best = (pu_engine)e;
     }
     return best;
@@ -15245,6 +15640,9 @@ PU__FN void pu__reserve(pu__job *job)
         int small = job->D <= PU__STAND_IN;
         if (e == PU_BANDED || e == PU_KALMAN)
             small = job->width < PU__STAND_IN / 8;
+        /* a Kalman smoother of order P has 2 P^2 doubles per entry */
+        if (e == PU_KALMAN && job->Gamma->form == PU_FORM_AR)
+            small = job->width <= PU_SSM_MAX;
         if (small && (job->can >> e & 1))
             job->reserved[e]++;
     }
@@ -15347,13 +15745,13 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
             pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
-            double cost = pu__shared_cost(job, (pu_engine)other, rows, served / patterns);
+            double cost = pu__price(job, (pu_engine)other, rows, served / patterns);
             if (!(job->can >> other & 1))
                 continue;
             pu__put(&t, " ");
             pu__put(&t, pu_engine_text((pu_engine)other));
             pu__put_number(&t, " ", (pu_int)(cost / 1000));
-            if (other == PU_DUAL && job->most[e] >= job->D && cost < pu__shared_cost(job, (pu_engine)e, rows, served / patterns))
+            if (other == PU_DUAL && job->most[e] >= job->D && cost < pu__price(job, (pu_engine)e, rows, served / patterns))
                 pu__put(&t, ", not from D observed entries on: rounding");
         }
         pu__put(&t, ")");
@@ -16298,7 +16696,7 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_real *l
         }
         if (at) /* the group's place in the host's vector */
             at = s->group + (at - there->group) / there->eta * s->eta;
-        if (Gamma->band_grad(Gamma, Gamma->band, Z, 1, lane + at))
+        if (Gamma->band_grad(Gamma, Gamma->band, Z, 1, lane + at, w->post.work_host))
             return pu__note_failure(&w->post, PU_E_OPERATOR, "Gamma.band_grad");
     }
     return PU_OK;
@@ -19254,13 +19652,6 @@ typedef struct {
     pu_scale scale;
 } pu__part;
 
-/* A process of S states as of some theta. Q = L L' and, for a given start, P0 = L0 L0', both factors in L; S x S each,
-   zero above the diagonal. */
-typedef struct {
-    pu_ssm ssm;
-    double L[2][PU__SSM_SQUARE];
-} pu__process;
-
 /* Data of a model. There are five kinds, and the parts of theta come in this order:
      factors (eta > 0)          Phi | eta | log psi
      regressions (dictionary)   log alpha | log psi
@@ -19288,6 +19679,8 @@ typedef struct {
     const pu_op *dictionary;
     const pu_real *X;
     pu_int inputs, hidden, states, outputs;
+    /* Of an autoregression: max(P, 2) + 2. */
+    pu_int lags;
     /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one. */
     double gain;
     /* params: theta as of the last set, with exp of its logarithms; M: psi and d written out; D: nu. */
@@ -19296,10 +19689,18 @@ typedef struct {
     pu_real *norm, *m, *work;
     /* M x hidden: tanh, and scratch; M x D: Phi; M ones. */
     pu_real *H, *Hbar, *features, *ones;
-    /* The process of an autoregression. */
+    /* The process of an autoregression, memory lent to it; scratch of its start: autocovariances, what Durbin-Levinson needs. */
     pu_ar *ar;
-    /* 2: as of the last set, and being set, since a pu_ssm is too large for the stack. */
-    pu__process *process;
+    void *lent;
+    size_t lent_bytes;
+    double *moments;
+    pu_real *tried;
+    /* 2 processes of S states, as of the last set and being set; memory lent to them. Of each: L, Q = L L', and L0, P0 = L0 L0',
+       one behind the other, S x S, zero above the diagonal. Of the one being set: Q and P0. */
+    pu_ssm *process;
+    void *room[2];
+    double *factors[2];
+    pu_real *C[2];
     /* outputs x states: c. */
     pu_real *readout;
     /* The last start of an autoregression in words: how many were tried, what NLL fits from them reached. */
@@ -19385,10 +19786,18 @@ PU__FN void pu__draft_layout(void *self, pu__arena *arena)
     s->Hbar = pu__reals(arena, s->M, s->hidden);
     s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
     s->ones = pu__reals(arena, s->M, s->hidden > 0);
-    s->ar = (pu_ar *)pu__take(arena, 1, 1, sizeof *s->ar);
+    s->ar = (pu_ar *)pu__take(arena, s->lags > 0, 1, sizeof *s->ar);
+    s->lent = pu__take(arena, s->lags > 0 ? (pu_int)s->lent_bytes : 0, 1, 1);
+    s->moments = pu__doubles(arena, s->lags, 3);
+    s->tried = pu__reals(arena, s->lags, 1);
     s->readout = pu__reals(arena, s->states, s->outputs);
     s->mean = pu__reals(arena, s->M, s->d > 0);
-    s->process = (pu__process *)pu__take(arena, s->states > 0, 2, sizeof(pu__process));
+    s->process = (pu_ssm *)pu__take(arena, s->states > 0, 2, sizeof *s->process);
+    for (int i = 0; i < 2; i++) {
+        s->room[i] = pu__take(arena, s->states > 0 ? (pu_int)s->lent_bytes : 0, 1, 1);
+        s->factors[i] = pu__doubles(arena, 2 * s->states, s->states);
+        s->C[i] = pu__reals(arena, s->states, s->states);
+    }
 }
 
 /* x = exp theta. Returns 0 unless x and 1/x are both finite, and thereby positive. */
@@ -19498,14 +19907,14 @@ PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
 
 /* ---- what the starts share ---- */
 
-/* c_k = mean of y_t y_{t+k} over the pairs that are observed, k = 0 .. lags <= PU_AR_MAX; 0 where there is no pair.
-   c_0 = 1 where it would not be positive and finite. */
-PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
+/* c_k = mean of y_t y_{t+k} over the pairs that are observed, k = 0 .. lags; 0 where there is no pair.
+   c_0 = 1 where it would not be positive and finite. count: how many pairs, as long as c. */
+PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c, double *count)
 {
-    double count[PU_AR_MAX + 1] = {0};
     pu_int n, at, to, k, t = 0, u = 0;
     pu_real y = 0, later = 0;
     memset(c, 0, (size_t)(lags + 1) * sizeof *c);
+    memset(count, 0, (size_t)(lags + 1) * sizeof *count);
     /* All pairs (t, u) of observed steps with 0 <= u - t <= lags; the observed steps of a datum ascend. */
     for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
@@ -19914,8 +20323,8 @@ PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta
 PU__FN pu_status pu__start_regression(PU__START_ARGS)
 {
     const pu__parted *s = pu__parted_of(model);
-    double square;
-    pu__autocovariances(data, 0, &square);
+    double square, pairs;
+    pu__autocovariances(data, 0, &square, &pairs);
     /* alpha, one or D of them, and beta */
     pu__fill(theta + s->logs, (pu_real)log(s->gain / (0.9 * square)), s->psi - s->logs);
     theta[s->psi] = (pu_real)-log(0.1 * square);
@@ -20124,10 +20533,10 @@ PU__FN pu_status pu__noisy_ar_grad(PU__MODEL_GRAD_ARGS)
 
 /* Durbin-Levinson: theta_m = atanh gamma_m, m = 0 .. P-1, of the AR of order P with autocovariances c_1 .. c_P and this
    variance in the place of c_0. Returns the variance of its prediction error.
-   *calm = 0 if some |gamma| came out near one or beyond; such a gamma is cut. */
-PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu_real *theta, int *calm)
+   *calm = 0 if some |gamma| came out near one or beyond; such a gamma is cut, and beyond PU_AR_MAX none follows it, since what the
+   first lags leave is hardly a covariance any more. phi: scratch, P + 1. */
+PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, double *phi, pu_real *theta, int *calm)
 {
-    double phi[PU_AR_MAX + 1] = {0};
     *calm = 1;
     for (pu_int m = 1; m <= P; m++) {
         /* gamma = (c_m - sum_j phi_j c_{m-j}) / error of order m - 1 */
@@ -20137,7 +20546,7 @@ PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu
         gamma /= variance;
         if (!(fabs(gamma) < 0.9))
             *calm = 0;
-        gamma = pu__clamp(gamma, -0.95, 0.95);
+        gamma = *calm || m <= PU_AR_MAX ? pu__clamp(gamma, -0.95, 0.95) : 0;
         /* phi_j -= gamma phi_{m-j} */
         pu__ar_reflect(m, -gamma, 1, phi);
         phi[m] = gamma;
@@ -20149,10 +20558,11 @@ PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu
 
 /* A start from the autocovariances c: gamma and kappa of the process whose variance is share c_0, and the rest is noise.
    Returns 0 if some |gamma| came out near one or beyond. */
-PU__FN int pu__noisy_ar_moments(pu_int P, const double *c, double share, pu_real *theta)
+PU__FN int pu__noisy_ar_moments(const pu__parted *s, pu_int P, double share, pu_real *theta)
 {
     int calm;
-    theta[P] = (pu_real)log(pu__durbin_levinson(P, c, share * c[0], theta, &calm));
+    const double *c = s->moments;
+    theta[P] = (pu_real)log(pu__durbin_levinson(P, c, share * c[0], s->moments + 2 * s->lags, theta, &calm));
     theta[P + 1] = (pu_real)log((1 - share) * c[0]);
     return calm;
 }
@@ -20167,16 +20577,16 @@ PU__FN int pu__noisy_ar_enough(const pu_fit_report *now, void *user)
 /* model.start. The autocovariances tell little about the share of the noise in the variance. Too much, and the rest is
    hardly a covariance: some |gamma| comes out near one or beyond. So the first start is a guess, of whose noise half is
    given back to the signal, a few times. But the likelihood may have a maximum with much noise and another with little:
-   fits are run from that guess and from other shares, on at most a hundred thousand entries, and the share whose fit
-   ends best is it. Not that end, which may be extreme where data are few. Without memory for that, or with a block of
-   the caller's, the guess has to do. */
+   fits are run from that guess and from other shares, on at most a hundred thousand entries and with at most PU_AR_MAX
+   coefficients, and the share whose fit ends best is it. Not that end, which may be extreme where data are few. Without memory
+   for that, or with a block of the caller's, the guess has to do. */
 PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
 {
     enum { ENTRIES = 100000, STARTS = 5 };
     pu__parted *s = pu__parted_of(model);
     pu_int P = model->params - 2, length = data->kind == PU_DATA_LISTS ? data->m : pu__min(data->m, ENTRIES);
-    double c[PU_AR_MAX + 1], share[STARTS] = {0, 0.97, 0.8, 0.45, 0.1};
-    pu_real tried[PU_AR_MAX + 2];
+    pu_int order = pu__min(P, PU_AR_MAX); /* of the fits */
+    double share[STARTS] = {0, 0.97, 0.8, 0.45, 0.1};
     pu_model trial = PU__ZERO;
     pu_data few = *data;
     pu_fit_options options = PU__ZERO;
@@ -20184,9 +20594,9 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     pu__text told = {s->told, 0, sizeof s->told};
     pu_int starts = 0, gradients = 0;
     double lowest = HUGE_VAL, highest = -HUGE_VAL;
-    pu__autocovariances(data, pu__most(P, 2), c);
-    share[0] = pu__signal_share(c);
-    for (int tries = 0; tries < 6 && !pu__noisy_ar_moments(P, c, share[0], theta); tries++)
+    pu__autocovariances(data, pu__most(P, 2), s->moments, s->moments + s->lags);
+    share[0] = pu__signal_share(s->moments);
+    for (int tries = 0; tries < 6 && !pu__noisy_ar_moments(s, P, share[0], theta); tries++)
         share[0] = (1 + share[0]) / 2;
     s->told[0] = 0;
     options.progress = pu__noisy_ar_enough;
@@ -20198,21 +20608,23 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     few.ldy = data->ldy ? data->ldy : data->m;
     few.m = length;
     few.n = pu__most(1, pu__min(few.n, ENTRIES / length));
-    if (model->memory.fixed || pu_model_noisy_ar(&trial, length, P, NULL))
+    if (model->memory.fixed || pu_model_noisy_ar(&trial, length, order, NULL))
         return PU_OK;
     for (int i = 0; i < STARTS; i++) {
         /* The guess, and what is not near it. */
         if (i > 0 && fabs(log((1 - share[i]) / (1 - share[0]))) < 0.7)
             continue;
-        pu__noisy_ar_moments(P, c, share[i], tried);
-        if (pu__fatal(pu_fit(&trial, &few, &options, NULL, tried, &fit)) || fit.best_step < 0)
+        pu__noisy_ar_moments(s, order, share[i], s->tried);
+        if (pu__fatal(pu_fit(&trial, &few, &options, NULL, s->tried, &fit)) || fit.best_step < 0)
             continue;
         starts++;
         gradients += fit.gradients;
         highest = pu__max(highest, fit.best);
         if (fit.best < lowest) {
             lowest = fit.best;
-            pu__noisy_ar_moments(P, c, share[i], theta);
+            /* of more coefficients than the fit had, moments may not be a covariance's */
+            for (int tries = P > order ? 6 : 0; !pu__noisy_ar_moments(s, P, share[i], theta) && tries > 0; tries--)
+                share[i] = (1 + share[i]) / 2;
         }
     }
     pu_model_free(&trial);
@@ -20246,8 +20658,11 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     report = pu__draft_begin(&d, model, report);
     if (n < 1)
         return pu__refuse(report, PU_E_ARGUMENT, "n (at least 1)");
-    if (order < 0 || order > pu__min(n, PU_AR_MAX))
-        return pu__beyond(report, "order (0 or more, at most n and PU_AR_MAX)", pu__min(n, PU_AR_MAX));
+    if (order < 0 || order > n)
+        return pu__beyond(report, "order (0 or more, at most n)", n);
+    if (pu_ar_bytes(order, &s->lent_bytes))
+        return pu__refuse(report, PU_E_OVERFLOW, "order");
+    s->lags = pu__most(order, 2) + 2;
     d.made.name = "noisy autoregression";
     s->M = n;
     s->tied_psi = 1;
@@ -20260,6 +20675,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     if (status)
         return status;
     s = pu__parted_of(model);
+    (void)pu__ar_lend(s->ar, order, s->lent);
     pu_ar_set(s->ar, n, order, s->x, 1, NULL); /* x is zero */
     model->Gamma = pu_op_ar(s->ar);
     model->Phi = pu_op_identity(n);
@@ -20316,23 +20732,21 @@ PU__FN void pu__triangle_grad(pu_int S, const double *L, const pu_real *G, pu_re
 PU__FN pu_status pu__state_space_set(PU__SET_ARGS)
 {
     pu__parted *s = pu__parted_of(model);
-    pu__process *next = s->process + 1;
-    const pu_ssm *now = &s->process->ssm;
+    pu_ssm *now = s->process, *next = now + 1;
     pu_int S = s->states, SS = S * S, q = s->outputs;
     int given = s->given;
-    /* Q and P0 */
-    pu_real C[2][PU__SSM_SQUARE], sigma2;
+    pu_real *const *C = s->C, sigma2;
     pu_int i;
     /* All that can be refused comes first, */
     for (i = s->sigma2; i < s->sigma2 + q; i++)
         if (!pu__exp(theta[i], &sigma2))
             return pu__refuse_entry(index, i);
     for (int t = 0; t <= given; t++) {
-        i = pu__triangle_set(S, theta + s->L[t], next->L[t], C[t]);
+        i = pu__triangle_set(S, theta + s->L[t], s->factors[1] + t * SS, C[t]);
         if (i >= 0)
             return pu__refuse_entry(index, s->L[t] + i);
     }
-    pu_status status = pu_ssm_set(&next->ssm, now->steps, S, theta, C[0], now->start, given ? C[1] : NULL, &i);
+    pu_status status = pu_ssm_set(next, now->steps, S, theta, C[0], now->start, given ? C[1] : NULL, &i);
     if (status) {
         /* Entry (r, c) of Q or P0 comes from row r of its triangle: name the last entry of that row. */
         pu_int row = i % SS / S;
@@ -20340,7 +20754,8 @@ PU__FN pu_status pu__state_space_set(PU__SET_ARGS)
         return status;
     }
     /* then the model changes. */
-    *s->process = *next;
+    pu__ssm_copy(now, next);
+    memcpy(s->factors[0], s->factors[1], (size_t)(2 * SS) * sizeof *s->factors[0]);
     pu__copy(s->readout, theta + s->c, q * S);
     for (i = 0; i < s->M; i++) {
         if (i < q)
@@ -20365,7 +20780,7 @@ PU__FN double pu__sum_apart(pu_int n, pu_int q, const pu_real *x)
 PU__FN pu_status pu__state_space_grad(PU__MODEL_GRAD_ARGS)
 {
     const pu__parted *s = pu__parted_of(model);
-    const pu_ssm *ssm = &s->process->ssm;
+    const pu_ssm *ssm = s->process;
     pu_int S = s->states, SS = S * S, q = s->outputs, T = ssm->steps;
     /* Gamma's parameters are A, Q, P0. */
     pu__copy(grad, g->Gamma, SS);
@@ -20378,7 +20793,7 @@ PU__FN pu_status pu__state_space_grad(PU__MODEL_GRAD_ARGS)
     if (q == 1)
         grad[s->sigma2] = (pu_real)-pu__dot(T, NULL, s->y, g->psi);
     for (int t = 0; t <= s->given; t++)
-        pu__triangle_grad(S, s->process->L[t], g->Gamma + (t + 1) * SS, grad + s->L[t]);
+        pu__triangle_grad(S, s->factors[0] + t * SS, g->Gamma + (t + 1) * SS, grad + s->L[t]);
     if (!s->given)
         return PU_OK;
     pu__zeros(grad + s->m0, S);
@@ -20393,8 +20808,8 @@ PU__FN pu_status pu__state_space_start(PU__START_ARGS)
 {
     const pu__parted *s = pu__parted_of(model);
     pu_int S = s->states;
-    double c[3], share, signal, r;
-    pu__autocovariances(data, 2, c);
+    double c[3], count[3], share, signal, r;
+    pu__autocovariances(data, 2, c, count);
     share = pu__signal_share(c);
     signal = share * c[0];
     r = pu__clamp(fabs(c[1]) / signal, model->Gamma.solve ? 0.1 : 0.6, 0.9); /* a diffuse state is not soon forgotten */
@@ -20535,8 +20950,10 @@ PU__FN pu_status pu__state_space_make(pu_model *model, pu_int steps, pu_int outp
     report = pu__draft_begin(&d, model, report);
     if (steps < 1 || outputs < 0)
         return pu__refuse(report, PU_E_ARGUMENT, steps < 1 ? "steps (at least 1)" : "outputs (at least 1)");
-    if (S < 1 || S > PU_SSM_MAX)
-        return pu__beyond(report, "states (at least 1, at most PU_SSM_MAX)", PU_SSM_MAX);
+    if (S < 1)
+        return pu__refuse(report, PU_E_ARGUMENT, "states (at least 1)");
+    if (pu_ssm_bytes(S, &s->lent_bytes))
+        return pu__refuse(report, PU_E_OVERFLOW, "states");
     pu_status status = pu__ssm_sizes(steps, S, start);
     if (!status && steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / q)
         status = PU_E_OVERFLOW;
@@ -20564,10 +20981,13 @@ PU__FN pu_status pu__state_space_make(pu_model *model, pu_int steps, pu_int outp
     if (status)
         return status;
     s = pu__parted_of(model);
-    pu_ssm *ssm = &s->process->ssm;
+    for (int i = 0; i < 2 && s->lent_bytes; i++)
+        pu_ssm_memory(s->process + i, s->room[i], s->lent_bytes);
+    pu_ssm *ssm = s->process;
     ssm->steps = steps;
     ssm->states = S;
     ssm->start = start;
+    pu__ssm_place(ssm);
     ssm->diffuse = start == PU_SSM_DIFFUSE ? S : 0;
     model->tied_psi = 0; /* its gradient is not summed on the way, as it could be */
     model->uses |= PU_USES_PHI;
@@ -20616,7 +21036,9 @@ typedef struct {
     pu_int order, moving;                 /* of an autoregression: p; q of the moving average that y sees of it */
     double F[9], B[9], B0[9];             /* of a Matern part: states x states, for variance one */
     double A[9], v[3];                    /* its generator; e^(A x) applied to the noise's column; see pu__matern_set */
-    pu_ar *ar;                            /* of an autoregression */
+    pu_ar *ar;                            /* of an autoregression, */
+    double *room;                         /* and scratch: (P + 2)^2, */
+    pu_real *gamma;                       /* and P + 1 */
 } pu__component;
 
 /* Data of a structural model. */
@@ -20625,7 +21047,11 @@ typedef struct {
     double shortest, longest; /* of the gaps */
     pu__component *parts;
     pu__chain chain;
-    pu_ar *ars;     /* of those parts that are autoregressions */
+    pu_ar *ars;     /* of those parts that are autoregressions, */
+    unsigned char *lent; /* memory for them, */
+    double *room;   /* scratch of the longest one, */
+    pu_real *gamma; /* likewise */
+    double *x;      /* natural values of a part's parameters */
     double *gaps;   /* kinds: time between steps */
     double *sums;   /* the chain's gradient, in double */
     pu_real *each;  /* count x S: what y sees of every part */
@@ -20779,7 +21205,7 @@ PU__FN int pu__matern_set(pu__component *c, double x)
     static const double density[3] = {2, 4, 16.0 / 3};
     pu_int p = c->states, SS = p * p;
     const double *v = polynomial[p - 1];
-    double power[9], N[9], scale = exp(-x), logdet = 0;
+    double power[9], N[9], last[9], scale = exp(-x), logdet = 0;
     memcpy(c->A, generator[p - 1], sizeof c->A);
     memcpy(c->B0, limit[p - 1], sizeof c->B0);
     /* e^(A x) = e^-x sum_k (A + I)^k x^k / k!, which ends: A + I is nilpotent */
@@ -20789,7 +21215,8 @@ PU__FN int pu__matern_set(pu__component *c, double x)
         c->F[i] = power[i];
     }
     for (pu_int k = 1; k < p; k++) {
-        pu__ssm_mul(p, power, 0, N, 0, power);
+        memcpy(last, power, (size_t)SS * sizeof *last);
+        pu__ssm_mul(p, last, 0, N, 0, power);
         for (pu_int i = 0; i < SS; i++) {
             power[i] *= x / (double)k;
             c->F[i] += power[i];
@@ -20819,7 +21246,7 @@ PU__FN double pu__season_angle(const pu__component *c, pu_int i)
 PU__FN void pu__component_F(const pu__component *c, pu_int i, const double *x, pu__sparse_rows *F)
 {
     pu_int at = c->state, row = at + i;
-    double a[PU_AR_MAX + 1], angle = pu__season_angle(c, i), cosine = cos(angle), sine = sin(angle);
+    double *a = c->room, angle = pu__season_angle(c, i), cosine = cos(angle), sine = sin(angle);
     switch (c->part.kind) {
     case PU_PART_LEVEL:
     case PU_PART_SLOPE: pu__sparse_put(F, row, row, 1); return;
@@ -20881,8 +21308,8 @@ PU__FN void pu__component_B(const pu__component *c, pu_int i, const double *x, d
 /* P0's factor of an autoregression, which may have more states than its order: see pu__markov_of_ar. */
 PU__FN void pu__component_ar_start(const pu__component *c, const double *x, pu__chain *chain)
 {
-    double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
-    pu__ar_spread(c->ar, s);
+    double *a = c->room;
+    const double *s = c->ar->spread;
     for (pu_int t = 0; t < c->states; t++) {
         double *row = chain->B0 + (c->state + t) * chain->r0 + c->start;
         pu_int m = pu__min(t, c->order);
@@ -20904,12 +21331,18 @@ PU__FN void pu__moving_coefficients(pu_int q, const double *gamma, double *theta
 }
 
 /* Back from the gradient b_1 .. b_q in theta to that in gamma, in place: with b the cotangent of theta^(m)
-     gammabar_m = b_m + sum_{j < m} b_j theta^(m-1)_{m-j},   b^(m-1)_j = b_j + gamma_m b_{m-j} */
-PU__FN void pu__moving_pull(pu_int q, const double *gamma, double *b)
+     gammabar_m = b_m + sum_{j < m} b_j theta^(m-1)_{m-j},   b^(m-1)_j = b_j + gamma_m b_{m-j}
+   rows: scratch, (q + 1) (q + 2) / 2, for theta^(0) .. theta^(q). */
+PU__FN void pu__moving_pull(pu_int q, const double *gamma, double *b, double *rows)
 {
-    double theta[PU_AR_MAX + 1];
+    for (pu_int m = 0; m <= q; m++) {
+        double *theta = rows + pu__ar_row(m);
+        if (m > 0)
+            memcpy(theta, rows + pu__ar_row(m - 1), (size_t)m * sizeof *theta);
+        pu__ar_step(m, m > 0 ? -gamma[m - 1] : 0, theta);
+    }
     for (pu_int m = q; m > 0; m--) {
-        pu__moving_coefficients(m - 1, gamma, theta);
+        const double *theta = rows + pu__ar_row(m - 1);
         for (pu_int j = 1; j < m; j++)
             b[m] += b[j] * theta[m - j];
         pu__ar_reflect(m, gamma[m - 1], 1, b);
@@ -20993,8 +21426,7 @@ PU__FN double pu__component_rate(const pu__component *c, const double *x)
 /* Sets what a part has of its own for theta; a refused theta may leave that changed, but nothing of the chain. */
 PU__FN pu_status pu__component_set(pu__structure *s, pu__component *c, const pu_real *theta, pu_int *index)
 {
-    double x[PU_AR_MAX + 2];
-    pu_real gamma[PU_AR_MAX];
+    double *x = s->x;
     pu_status status;
     pu_int bad = pu__component_natural(c, theta, x);
     if (bad >= 0)
@@ -21006,8 +21438,8 @@ PU__FN pu_status pu__component_set(pu__structure *s, pu__component *c, const pu_
     if (!c->ar)
         return PU_OK;
     for (pu_int i = 0; i < c->order; i++)
-        gamma[i] = (pu_real)x[i];
-    status = pu__ar_set(c->ar, pu__most(s->T, c->states), c->order, gamma, theta + c->at, (pu_real)x[c->params - 1], index);
+        c->gamma[i] = (pu_real)x[i];
+    status = pu__ar_set(c->ar, pu__most(s->T, c->states), c->order, c->gamma, theta + c->at, (pu_real)x[c->params - 1], index);
     if (status)
         *index += c->at + c->params - 1 - c->order;
     return status;
@@ -21072,7 +21504,7 @@ PU__FN void pu__structure_unpivot(const pu__structure *s)
 /* What y sees of every part where that depends on theta. */
 PU__FN void pu__structure_moving(pu__structure *s, const pu_real *theta)
 {
-    double x[PU_AR_MAX + 2], a[PU_AR_MAX + 1];
+    double *x = s->x, *a = s->room;
     pu__zeros(s->c, s->S);
     for (pu_int n = 0; n < s->count; n++) {
         const pu__component *c = s->parts + n;
@@ -21093,7 +21525,7 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
 {
     pu__structure *s = pu__structure_of(model);
     pu__chain *chain = &s->chain;
-    double x[PU_AR_MAX + 2];
+    double *x = s->x;
     pu_real sigma2 = 0;
     if (!chain->exact && !pu__exp(theta[model->params - 1], &sigma2))
         return pu__refuse_entry(index, model->params - 1);
@@ -21138,18 +21570,17 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
 PU__FN void pu__component_ar_grad(const pu__component *c, const pu__chain *chain, const double *Delta, const double *K0,
                                   pu_real *grad)
 {
-    double abar[PU__AR_TRIANGLE], value[PU_AR_MAX + 1] = {0}, a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
     pu_int P = c->order, r0 = chain->r0;
-    double kappa = (double)c->ar->kappa;
-    pu_real out[PU_AR_MAX + 1] = {0};
-    memset(abar, 0, sizeof abar);
-    pu__ar_spread(c->ar, s);
+    double kappa = (double)c->ar->kappa, *abar = c->room, *value = abar + pu__ar_row(P + 1);
+    const double *a, *s = c->ar->spread;
+    pu_real *out = c->gamma;
+    memset(abar, 0, (size_t)(pu__ar_row(P + 1) + P + 1) * sizeof *abar);
+    pu__zeros(out, P + 1);
     for (pu_int t = 0; t < c->states; t++) {
         pu_int m = pu__min(t, P);
         double root = sqrt(s[m] / kappa);
         const double *G = K0 + (c->start + t) * r0 + c->start;
-        if (t == m)
-            pu__ar_grow(c->ar, t, a);
+        a = pu__ar_predictor(c->ar, m);
         for (pu_int j = 0; j <= m; j++) {
             const double *B0 = chain->B0 + (c->state + t - j) * r0 + c->start;
             double bar = -pu__ssm_dot(c->states, G, B0);
@@ -21233,10 +21664,10 @@ PU__FN void pu__component_grad(const pu__structure *s, const pu__component *c, c
 /* Likewise of gamma.ma, from that of what y sees; theta: atanh gamma. */
 PU__FN void pu__component_ma_grad(const pu__component *c, const double *x, const pu_real *theta, const pu_real *seen, pu_real *grad)
 {
-    double b[PU_AR_MAX + 1];
+    double *b = c->room;
     for (pu_int j = 0; j <= c->moving; j++)
         b[j] = (double)seen[j];
-    pu__moving_pull(c->moving, x, b);
+    pu__moving_pull(c->moving, x, b, b + c->moving + 1);
     for (pu_int j = 0; j < c->moving; j++)
         grad[j] = (pu_real)(b[j + 1] * pow(cosh((double)theta[j]), -2));
 }
@@ -21245,7 +21676,7 @@ PU__FN void pu__component_ma_grad(const pu__component *c, const double *x, const
 PU__FN pu_status pu__structure_grad(PU__MODEL_GRAD_ARGS)
 {
     const pu__structure *s = pu__structure_of(model);
-    double x[PU_AR_MAX + 2];
+    double *x = s->x;
     pu__ssm_widen(model->Gamma.params, g->Gamma, s->sums);
     pu__structure_unpivot(s);
     for (pu_int n = 0; n < s->count; n++) {
@@ -21318,7 +21749,7 @@ PU__FN double pu__start_arma(pu_int p, pu_int q, pu_int K, const double *c, doub
     pu_real gamma[PU_AR_MAX];
     pu_int n = p + q;
     int calm;
-    v = pu__durbin_levinson(K, c, c[0], gamma, &calm);
+    v = pu__durbin_levinson(K, c, c[0], a, gamma, &calm);
     for (pu_int m = 0; m <= K; m++)
         pu__ar_step(m, m > 0 ? tanh((double)gamma[m - 1]) : 0, a);
     for (pu_int j = 0; j <= q; j++) {
@@ -21358,7 +21789,7 @@ PU__FN double pu__start_arma(pu_int p, pu_int q, pu_int K, const double *c, doub
 PU__FN void pu__structure_start_arma(const pu__structure *s, const pu_data *data, pu_real *theta)
 {
     const pu__component *ar = NULL, *ma = NULL;
-    double c[PU_AR_MAX + 1], x[PU__ARMA_START], mean = 0, count = 0, v;
+    double c[PU_AR_MAX + 1], pairs[PU_AR_MAX + 1], x[PU__ARMA_START], mean = 0, count = 0, v;
     pu_int p, q, K, t = 0;
     pu_real y = 0;
     for (pu_int n = 0; n < s->count; n++) {
@@ -21377,7 +21808,7 @@ PU__FN void pu__structure_start_arma(const pu__structure *s, const pu_data *data
     K = pu__min(pu__min(PU_AR_MAX, s->T - 1), pu__most(2 * (p + q), 10));
     if (!ar || p + q > PU__ARMA_START || K < p || K < q || !(ma || s->chain.exact))
         return;
-    pu__autocovariances(data, K, c);
+    pu__autocovariances(data, K, c, pairs);
     for (pu_int n = 0; n < data->n; n++)
         for (pu_int at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++) {
             mean += (double)y;
@@ -21407,8 +21838,8 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
 {
     const pu__structure *s = pu__structure_of(model);
     pu_int lag = 1;
-    double change, c0[1];
-    pu__autocovariances(data, 0, c0);
+    double change, c0[1], pairs[1];
+    pu__autocovariances(data, 0, c0, pairs);
     for (pu_int n = 0; n < s->count; n++)
         if (s->parts[n].part.kind == PU_PART_SEASON || s->parts[n].part.kind == PU_PART_SEASON_TRIG)
             lag = s->parts[n].part.size;
@@ -21452,7 +21883,8 @@ typedef struct {
     pu_model made;
     pu__structure s;
     const pu_part *given;
-    pu_int ars;
+    pu_int ars, order; /* how many autoregressions, the longest, */
+    pu_int lent;       /* bytes for those that need them */
     pu__call call;
 } pu__structural_draft;
 
@@ -21465,6 +21897,10 @@ PU__FN void pu__structural_layout(void *self, pu__arena *arena)
     d->made.data = pu__take(arena, 1, 1, sizeof *s);
     s->parts = (pu__component *)pu__take(arena, s->count, 1, sizeof *s->parts);
     s->ars = (pu_ar *)pu__take(arena, d->ars, 1, sizeof *s->ars);
+    s->lent = (unsigned char *)pu__take(arena, d->lent, 1, 1);
+    s->room = pu__doubles(arena, d->order + 2, d->order + 2);
+    s->gamma = pu__reals(arena, d->order + 1, 1);
+    s->x = pu__doubles(arena, d->order + 8, 1);
     c->F.start = pu__indices(arena, c->S + 1);
     c->F.col = pu__indices(arena, c->F.room);
     c->F.value = pu__doubles(arena, c->F.room, c->kinds);
@@ -21495,8 +21931,8 @@ PU__FN const char *pu__part_fault(const pu_part *parts, pu_int n)
         return "parts[index] (a slope must follow a level)";
     if (season && p->size < 2)
         return "parts[index].size (the period of a season, at least 2)";
-    if (lags && (p->size < 1 || p->size > PU_AR_MAX))
-        return "parts[index].size (the order of an autoregression or a moving average, 1 to PU_AR_MAX)";
+    if (lags && p->size < 1)
+        return "parts[index].size (the order of an autoregression or a moving average, at least 1)";
     if (!season && !lags && p->size)
         return "parts[index].size (of seasons, autoregressions and moving averages alone)";
     if (p->constant && p->kind >= PU_PART_CYCLE)
@@ -21530,7 +21966,7 @@ PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu_int n
 PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
 {
     pu__chain *chain = &s->chain;
-    pu_int params = 0, ars = 0, level = -1;
+    pu_int params = 0, ars = 0, level = -1, lent = 0;
     chain->S = 0;
     chain->r = 0;
     chain->r0 = 0;
@@ -21541,8 +21977,12 @@ PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
         pu_int diffuse = chain->d;
         int trig = given[n].kind == PU_PART_SEASON_TRIG;
         pu__component_place(c, given, n, s, &params);
-        if (pu__has_ar(c))
+        c->room = s->room;
+        if (pu__has_ar(c)) {
             c->ar = s->ars + ars++;
+            c->gamma = s->gamma;
+            lent += pu__ar_lend(c->ar, c->order, s->lent + lent);
+        }
         chain->turns |= given[n].kind >= PU_PART_CYCLE;
         if (c->order > 1)
             chain->lagged[c->state] = 1;
@@ -21638,7 +22078,17 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
         if (parts[n].size > steps + 1 + PU_AR_MAX)
             return pu__fail(report, PU_E_ARGUMENT, "parts[index].size (longer than the series)", -1, n);
         pu__component_place(&c, parts, n, s, &d.made.params);
-        d.ars += pu__has_ar(&c);
+        d.order = pu__most(d.order, pu__most(c.order, c.moving));
+        if (pu__has_ar(&c)) {
+            size_t bytes;
+            int overflow = 0;
+            if (pu_ar_bytes(c.order, &bytes))
+                return pu__fail(report, PU_E_OVERFLOW, "parts[index].size", -1, n);
+            d.ars++;
+            d.lent = (pu_int)pu__add((size_t)d.lent, bytes, &overflow);
+            if (overflow)
+                return pu__refuse(report, PU_E_OVERFLOW, "parts");
+        }
         /* a row of F has three entries or less, or as many as its part has states; each shock enters one state, or all */
         s->chain.F.room += 3 * c.states + (pu__part_smooth(parts[n].kind) ? 9 : c.states);
         s->chain.B.room += c.shocks + (pu__part_smooth(parts[n].kind) ? 9 : 0);
@@ -24704,12 +25154,13 @@ PU__FN pu_status pu__trial_band(pu__trial *t, const pu_real *q, int grads, pu_re
 {
     pu_int n = t->op->rows, width = t->width;
     double *B = (double *)(void *)t->box[PU__BOX_WIDE].block.at, before = t->size > 0 ? t->size : 1;
+    pu_real *work = t->box[PU__BOX_WORK].block.at;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = pu__most(0, i - width); j <= i; j++)
             B[i * (width + 1) + i - j] = grads ? (double)(q[i] * q[j]) : before;
     if (grads)
-        return t->op->band_grad(t->op, width, B, (double)pu__trial_weight[0], y);
-    if (t->op->band_add(t->op, width, B))
+        return t->op->band_grad(t->op, width, B, (double)pu__trial_weight[0], y, work);
+    if (t->op->band_add(t->op, width, B, work))
         return PU_E_OPERATOR;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = pu__most(0, i - width); j <= i; j++) {

@@ -962,10 +962,11 @@ static pu_status pu__cuda_banded_pull(const pu_side *side, const pu_real *sums, 
 {
     const pu_cuda_side *b = pu__cuda_side(&side->op);
     const pu_int all = side->op.rows * (b->width + 1);
-    double *S = (double *)pu__cuda_host(pu__cuda_of(&side->op), (size_t)all * sizeof *S);
+    double *S = (double *)pu__cuda_host(pu__cuda_of(&side->op),
+                                        (size_t)all * sizeof *S + (size_t)b->op->work * sizeof(pu_real));
     if (!S) return PU_E_MEMORY;
     for (pu_int i = 0; i < all; i++) S[i] = (double)sums[i];
-    return b->op->band_grad(b->op, b->width, S, 1, grad);
+    return b->op->band_grad(b->op, b->width, S, 1, grad, (pu_real *)(S + all));
 }
 
 /* The factor, row by row, from what the host's sample makes of 2 w + 1 combs: entry (i, i + t) answers to the comb that has a tooth at
@@ -1029,7 +1030,7 @@ static pu_status pu__cuda_make_banded(pu_cuda *c, pu_cuda_side *b, const pu_op *
     if (!B) return PU_E_MEMORY;
     to = (pu_real *)(B + band);
     memset(B, 0, (size_t)band * sizeof *B);
-    status = op->band_add(op, w, B);
+    status = op->band_add(op, w, B, to + band + factor + 2 * n);
     for (pu_int i = 0; i < band; i++) to[i] = (pu_real)B[i];
     pu__cuda_write(c, b->value, to, (size_t)band * sizeof(pu_real));
     to += band;

@@ -60,20 +60,20 @@ static double variance_of(series *s)
 
 static void make_process(process *m, const series *s, pu_int length, int P, double noise)
 {
-    pu_int from[PU_AR_MAX + 2];
-    pu_real value[PU_AR_MAX + 2];
+    pu_int *from = (pu_int *)need_bytes((size_t)(P + 2) * sizeof *from);
+    pu_real *value = need_reals(P + 2); /* zeros */
     pu_report told;
     int i;
     need(pu_model_noisy_ar(&m->ar, length, P, &told), &told);
     m->model = &m->ar;
     m->noise = noise;
     if (noise == noise) {
-        memset(value, 0, sizeof value);
         for (i = 0; i < P + 1; i++) from[i] = i;
         from[P + 1] = PU_ZERO, value[P + 1] = (pu_real)log(noise);
         need(pu_model_fix(&m->fixed, &m->ar, from, value, &told), &told);
         m->model = &m->fixed;
     }
+    free(from), free(value);
     if (s->regressors) {
         need(pu_model_regressors(&m->around, m->model, s->regressors, s->X, 0, &told), &told);
         m->model = &m->around;
@@ -85,7 +85,7 @@ static void make_estimates(const process *m, const series *s, int P, const pu_re
                            estimate *e)
 {
     const pu_int n = m->model->params;
-    estimate gamma[PU_AR_MAX];
+    estimate *gamma = (estimate *)need_bytes((size_t)P * sizeof *gamma);
     pu_int i;
     for (i = 0; i < n - s->regressors; i++) {
         estimate *one = i < P ? gamma + i : e + i;
@@ -96,6 +96,7 @@ static void make_estimates(const process *m, const series *s, int P, const pu_re
     }
     estimate_last(s, theta, C, n, truth, e + P + 2);
     estimate_phi(P, 1, C, n, gamma, e, "phi");
+    free(gamma);
     if (m->noise != m->noise) return;
     estimate_fixed("lambda", m->noise, e + P + 1);
     if (truth) e[P + 1].truth = m->noise;
@@ -105,7 +106,7 @@ int main(int argc, char **argv)
 {
     static series s;
     static process m;
-    pu_real *theta, *drawn, *C, x[PU_AR_MAX + 2], se[PU_AR_MAX + 2], truth[PU_AR_MAX + 2];
+    pu_real *theta, *drawn, *C, *x, *se, *truth;
     estimate *e;
     fit_flags flags;
     option list[FIT_FLAGS + SERIES_FLAGS + 9];
@@ -123,7 +124,7 @@ int main(int argc, char **argv)
     series_default(&s), fit_flags_default(&flags);
     flags.rate = 0, flags.engine = paper; /* adam, zero, iterative are the second of their words */
     list[options++] = opt_flag("paper", "the paper's recipe: adam from zero, iterative engine; other flags count beside it", &paper);
-    list[options++] = opt_number("order", "P of the autoregression", &order, 1, PU_AR_MAX);
+    list[options++] = opt_number("order", "P of the autoregression", &order, 1, 2000);
     list[options++] = opt_number("length", "simulate: entries of a series", &length, 1, 100000000);
     list[options++] = opt_number("series", "simulate: how many", &count, 1, CSV_COLUMNS);
     list[options++] = opt_real("missing", "simulate: share of missing entries", &missing, 0, 0.99);
@@ -147,6 +148,7 @@ int main(int argc, char **argv)
     if (!s.data && length < order) fail(2, "--length", "must be at least --order");
     series_regressors(&s, s.intercept);
     drawn = need_reals(P + 2 + s.regressors);
+    x = need_reals(3 * (P + 2)), se = x + P + 2, truth = se + P + 2;
     if (!s.data) {
         ar_truth(P, (uint64_t)flags.seed, drawn);
         if (noiseless) noise = no_noise * exp((double)drawn[P]);
@@ -233,7 +235,7 @@ int main(int argc, char **argv)
     json_close(&j);
     series_draw(&s, "series, posterior band and forecast");
     series_free(&s);
-    free(theta), free(drawn), free(C), free(e);
+    free(theta), free(drawn), free(C), free(e), free(x);
     pu_model_free(&m.around);
     pu_model_free(&m.fixed);
     pu_model_free(&m.ar);

@@ -27,7 +27,7 @@
 #include "common/ar.h"
 #include "common/estimates.h"
 
-enum { S_MAX = PU_SSM_MAX, DIFFUSE = 2 }; /* DIFFUSE: place of that word in --start */
+enum { S_MAX = 64, DIFFUSE = 2 }; /* S_MAX: the covariance of 1.5 S^2 parameters; DIFFUSE: place of that word in --start */
 
 /* The system, what is fixed of it, regressors around it. theta = [entries of the system that are free | b]; the system has
    [A | c | L | log sigma2], as a vector [A | C | L | d | log sigma2], and b then the regressors of the first output, of the second, .. */
@@ -207,20 +207,24 @@ static void make_estimates(const space *m, const series *s, const pu_real *theta
 static double radius_of(const pu_ssm *m)
 {
     const int S = (int)m->states;
-    double B[S_MAX * S_MAX], T[S_MAX * S_MAX], log_scale = 0, power = 1;
+    double *B = (double *)need_bytes((size_t)(2 * S * S) * sizeof *B), *T = B + S * S, log_scale = 0, power = 1;
     int i, j, l, step;
     for (i = 0; i < S * S; i++) B[i] = (double)m->A[i];
     for (step = 0; step < 30; step++, power *= 2) { /* A^(2^step) = exp(log_scale) B */
         double size = 0;
         for (i = 0; i < S * S; i++) size = fmax(size, fabs(B[i]));
-        if (!(size > 0)) return 0;
+        if (!(size > 0)) {
+            free(B);
+            return 0;
+        }
         log_scale += log(size);
         for (i = 0; i < S * S; i++) B[i] /= size;
         for (i = 0; i < S; i++)
             for (j = 0; j < S; j++)
                 for (T[i * S + j] = 0, l = 0; l < S; l++) T[i * S + j] += B[i * S + l] * B[l * S + j];
-        memcpy(B, T, sizeof B), log_scale *= 2;
+        memcpy(B, T, (size_t)(S * S) * sizeof *B), log_scale *= 2;
     }
+    free(B);
     return exp(log_scale / power);
 }
 

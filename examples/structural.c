@@ -308,8 +308,8 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
     list[n++] = opt_number("season", "its period; 0 = none", &ask->season, 0, 1000);
     list[n++] = opt_choice("season-form", "one noise a step, or one for every harmonic", &ask->form, "dummy,trig");
     list[n++] = opt_flag("cycle", "damped, of a frequency that is fitted", &ask->cycle);
-    list[n++] = opt_number("ar", "order of a stationary autoregression; 0 = none", &ask->ar, 0, PU_AR_MAX);
-    list[n++] = opt_number("ma", "order of a moving average: with --ar an ARMA, else of white noise; 0 = none", &ask->ma, 0, PU_AR_MAX);
+    list[n++] = opt_number("ar", "order of a stationary autoregression; 0 = none", &ask->ar, 0, 1000);
+    list[n++] = opt_number("ma", "order of a moving average: with --ar an ARMA, else of white noise; 0 = none", &ask->ma, 0, 1000);
     list[n++] = opt_flag("no-irregular", "no noise besides the parts: with --ar and --ma alone what arima() fits", &ask->no_irregular);
     list[n++] = opt_choice("matern", "a Gaussian process of smoothness 1/2, 3/2, 5/2", &ask->matern, "none,12,32,52");
     list[n++] = opt_text("regress", "columns of --data to regress on, names with commas between; without a level also an intercept", &s->regress);
@@ -359,7 +359,7 @@ int main(int argc, char **argv)
     make_model(&m, s.length);
     theta = need_reals(2 * m.model->params), truth = theta + m.model->params;
     C = need_reals(m.model->params * m.model->params);
-    e = (estimate *)need_bytes((size_t)(m.model->params + 2 * PU_AR_MAX + 1) * sizeof *e);
+    e = (estimate *)need_bytes((size_t)(m.model->params + ask.ar + ask.ma + 1) * sizeof *e);
     if (!s.data) {
         make_truth(&m, truth);
         series_simulate(&s, m.model, truth, (pu_int)count, missing, (uint64_t)flags.seed);

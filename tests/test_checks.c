@@ -262,8 +262,9 @@ static pu_status my_check(const pu_op *op, pu_int *index)
     return planted == REFUSED_BY_CHECK ? PU_E_NOT_POSITIVE : PU_OK;
 }
 
-static pu_status my_band_add(const pu_op *op, pu_int width, double *B)
+static pu_status my_band_add(const pu_op *op, pu_int width, double *B, pu_real *work)
 {
+    (void)work;
     for (pu_int i = 0; i < op->rows; i++) {
         for (pu_int j = 0; j <= (planted == BAND_TOO_NARROW ? 0 : 1) && j <= i; j++) {
             B[i * (width + 1) + j] += element(op, i, i - j, 0) * (planted == WRONG_BAND_ADD && i == 5 ? 1.01 : 1);
@@ -272,8 +273,9 @@ static pu_status my_band_add(const pu_op *op, pu_int width, double *B)
     return PU_OK;
 }
 
-static pu_status my_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+static pu_status my_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad, pu_real *work)
 {
+    (void)work;
     for (int d = 0; d < 2; d++) {
         double sum = 0;
         for (pu_int i = 0; i < op->rows; i++) {

@@ -323,7 +323,7 @@ TEST bad_sizes_are_refused(void)
         const char *what;
     } bad[] = {{0, 2, 1, 0, PU_E_ARGUMENT, "steps"},  {5, 0, 1, 0, PU_E_ARGUMENT, "outputs"},
                {5, -3, 1, 0, PU_E_ARGUMENT, "outputs"}, {5, 2, 0, 0, PU_E_ARGUMENT, "states"},
-               {5, 2, PU_SSM_MAX + 1, 0, PU_E_ARGUMENT, "states"}, {5, 2, 1, 4, PU_E_ARGUMENT, "start"},
+               {5, 2, PTRDIFF_MAX, 0, PU_E_OVERFLOW, "states"}, {5, 2, 1, 4, PU_E_ARGUMENT, "start"},
                {PTRDIFF_MAX / 4, 99, 1, 0, PU_E_OVERFLOW, "steps"}};
     pu_report report;
     pu_model m;

@@ -6,7 +6,7 @@
 #include "pu_test.h"
 #include "test_common.h"
 
-enum { STEPS = 23, DATA = 3, STATES = 3 };
+enum { STEPS = 23, DATA = 3, STATES = 40 };
 
 typedef struct {
     pu_ar ar;
@@ -39,10 +39,12 @@ static void finish(series *s, uint64_t seed)
 
 static int make_ar(series *s, pu_int n, pu_int order)
 {
-    pu_real gamma[PU_AR_MAX];
+    pu_real *gamma = tc_reals(order + 1), most = order > 16 ? PU_R(0.3) : PU_R(0.7); /* for a condition of a few hundred */
     pu_int i;
+    size_t bytes;
     memset(s, 0, sizeof *s);
-    for (i = 0; i < order; i++) gamma[i] = PU_R(0.7) * (i % 2 ? PU_R(-1) : PU_R(1)) / (pu_real)(1 + i / 2);
+    for (i = 0; i < order; i++) gamma[i] = most * (i % 2 ? PU_R(-1) : PU_R(1)) / (pu_real)(1 + i / 2);
+    if (pu_ar_bytes(order, &bytes) || (bytes && pu_ar_memory(&s->ar, tc_bytes(bytes), bytes))) return 0;
     if (pu_ar_set(&s->ar, n, order, gamma, PU_R(0.6), NULL)) return 0;
     s->Gamma = pu_op_ar(&s->ar), s->Phi = pu_op_identity(n);
     finish(s, (uint64_t)(n + 100 * order));
@@ -53,13 +55,16 @@ static int make_ssm(series *s, pu_int steps, pu_int S, pu_ssm_start start)
 {
     pu_real A[STATES * STATES], Q[STATES * STATES], P0[STATES * STATES];
     pu_int i, j;
+    size_t bytes;
     memset(s, 0, sizeof *s);
     for (i = 0; i < S; i++)
         for (j = 0; j < S; j++) {
-            A[i * S + j] = i == j ? PU_R(0.6) : PU_R(0.2) * (pu_real)(i - j);
-            Q[i * S + j] = i == j ? PU_R(0.5) + PU_R(0.1) * (pu_real)i : PU_R(0.1);
-            P0[i * S + j] = i == j ? PU_R(2) : PU_R(0.3);
+            A[i * S + j] = i == j ? PU_R(0.6) : i - j < 4 && j - i < 4 ? PU_R(0.2) * (pu_real)(i - j) : 0;
+            Q[i * S + j] = i == j ? PU_R(0.5) + PU_R(0.1) * (pu_real)(i % 3) : i / 3 == j / 3 ? PU_R(0.1) : 0;
+            P0[i * S + j] = i == j ? PU_R(2) : i / 3 == j / 3 ? PU_R(0.3) : 0;
+            if (S > 3 && i != j) A[i * S + j] /= 6;
         }
+    if (pu_ssm_bytes(S, &bytes) || (bytes && pu_ssm_memory(&s->ssm, tc_bytes(bytes), bytes))) return 0;
     if (pu_ssm_set(&s->ssm, steps, S, A, Q, start, start == PU_SSM_GIVEN ? P0 : NULL, NULL)) return 0;
     s->c = tc_normal(77, S);
     s->Gamma = pu_op_ssm(&s->ssm), s->Phi = pu_op_readout(steps, S, s->c);
@@ -144,11 +149,11 @@ static greatest_test_res agree(const series *s)
 
 TEST autoregressions_agree(void)
 {
-    static const pu_int orders[] = {0, 1, 2, 5, 9, 16};
+    static const pu_int orders[] = {0, 1, 2, 5, 9, 16, 17, 33, 64};
     size_t i;
     pu_int n;
     for (i = 0; i < sizeof orders / sizeof *orders; i++)
-        for (n = orders[i] > 0 ? orders[i] : 1; n <= 40; n += 1 + orders[i] / 2 + n / 3) {
+        for (n = orders[i] > 0 ? orders[i] : 1; n <= 40 || n <= 3 * orders[i]; n += 1 + orders[i] / 2 + n / 3) {
             series s;
             tc_set_case("AR(%d), n = %d", (int)orders[i], (int)n);
             TC_ASSERT(make_ar(&s, n, orders[i]));
@@ -163,8 +168,8 @@ TEST state_spaces_agree(void)
     pu_int S, steps;
     size_t i;
     for (i = 0; i < 3; i++)
-        for (S = 1; S <= STATES; S++)
-            for (steps = 1; steps <= STEPS; steps += 11) {
+        for (S = 1; S <= STATES; S += S < 3 ? 1 : S == 3 ? 14 : 23) /* 1, 2, 3, 17, 40 */
+            for (steps = S > 3 ? 2 : 1; steps <= (S > 3 ? 5 : STEPS); steps += S > 3 ? 3 : 11) {
                 series s;
                 tc_set_case("S = %d, T = %d, start %d", (int)S, (int)steps, (int)i);
                 TC_ASSERT(make_ssm(&s, steps, S, starts[i]));
@@ -517,9 +522,10 @@ TEST little_noise_leaves_little_variance(void)
 }
 
 /* What cannot be, is refused by name; a band that is not the operator is seen. */
-static pu_status wrong_band(const pu_op *op, pu_int width, double *B)
+static pu_status wrong_band(const pu_op *op, pu_int width, double *B, pu_real *work)
 {
     pu_int i;
+    (void)work;
     for (i = 0; i < op->rows; i++) B[i * (width + 1)] += 3;
     return PU_OK;
 }
@@ -546,9 +552,6 @@ TEST refusals(void)
     a = ask(&s, PU_EXACT, PU_BANDED, &status);
     TC_STATUS(status, PU_E_UNSUPPORTED);
     TC_ASSERT(tc_named(a.report.where.what, "Gamma.band_add"));
-    TC_ASSERT(make_ar(&s, 40, 17));
-    ask(&s, PU_EXACT, PU_KALMAN, &status);
-    TC_STATUS(status, PU_E_UNSUPPORTED);
     PASS();
 }
 

@@ -18,17 +18,36 @@ static const ar_case ar_cases[] = {
     {11, 5, 0.5},  {75, 5, 0.5},  {33, 8, 0.4},  {32, 32, 0.1}, {45, 32, 0.1},  {63, 32, 0.1},
     {64, 32, 0.1}, {65, 32, 0.1}, {131, 32, 0.1}, {1, 1, 2.5},   {23, 2, 1.5},   {1067, 3, 0.5},
     {577, 5, 0.4},
+    /* orders that need memory of the caller's: n = P, the two ends overlap, meet, are apart */
+    {33, 33, 0.1}, {50, 33, 0.1}, {66, 33, 0.1}, {140, 33, 0.1}, {64, 64, 0.05}, {127, 64, 0.05},
+    {128, 64, 0.05}, {150, 64, 0.05}, {168, 168, 0.02}, {190, 168, 0.02}, {350, 168, 0.02},
 };
+enum { MOST = 168 };
 
 #define AR_CASES (sizeof ar_cases / sizeof ar_cases[0])
 
 typedef struct {
     pu_int n, P;
-    pu_real gamma[PU_AR_MAX], kappa;
-    double theta[PU_AR_MAX + 1]; /* gamma, kappa */
+    pu_real gamma[MOST], kappa;
+    double theta[MOST + 1]; /* gamma, kappa */
     pu_ar ar;
     pu_op op;
+    pu_real *work;
 } fixture;
+
+/* The next parameter whose gradient is looked at: of large orders some, and the last ones. */
+static pu_int after(const fixture *f, pu_int i)
+{
+    return f->P <= PU_AR_MAX || i >= f->P - 1 ? i + 1 : i + 40 < f->P - 1 ? i + 40 : f->P - 1;
+}
+
+/* *ar with memory for this order, every byte of which is accounted for. */
+static void lend(pu_ar *ar, pu_int order)
+{
+    size_t bytes = 7;
+    if (pu_ar_bytes(order, &bytes) != PU_OK || (bytes > 0) != (order > PU_AR_MAX)) exit(2);
+    if (bytes && pu_ar_memory(ar, tc_bytes(bytes), bytes) != PU_OK) exit(2);
+}
 
 static uint64_t next_seed = 1;
 
@@ -44,8 +63,10 @@ static fixture *build(const ar_case *c)
     f->kappa = (pu_real)exp(0.5 * (double)z[c->P]);
     for (i = 0; i < c->P; i++) f->theta[i] = (double)f->gamma[i];
     f->theta[c->P] = (double)f->kappa;
+    lend(&f->ar, c->P);
     if (pu_ar_set(&f->ar, c->n, c->P, f->gamma, f->kappa, NULL) != PU_OK) exit(2);
     f->op = pu_op_ar(&f->ar);
+    f->work = tc_reals(f->op.work + 1);
     return f;
 }
 
@@ -55,7 +76,7 @@ static fixture *build(const ar_case *c)
    becomes a sum: a bound on what the recursion adds up. */
 static void durbin_levinson(pu_int order, const double *gamma, int absolute, double *phi)
 {
-    double old[PU_AR_MAX];
+    double old[MOST];
     pu_int m, j;
     for (m = 1; m <= order; m++) {
         double g = absolute ? -fabs(gamma[m - 1]) : gamma[m - 1];
@@ -84,7 +105,7 @@ static void add_row(pu_int n, pu_int t, pu_int order, const double *phi, double 
    absolute = 2: with what a gradient by lag sums adds and takes off at the ends, too. */
 static double *precision(pu_int n, pu_int P, const double *theta, int absolute)
 {
-    double *a = tc_doubles(n * n), phi[PU_AR_MAX];
+    double *a = tc_doubles(n * n), phi[MOST];
     pu_int t, i;
     for (t = 0; t < n; t++) {
         pu_int m = t < P ? t : P;
@@ -93,7 +114,7 @@ static double *precision(pu_int n, pu_int P, const double *theta, int absolute)
             double g = theta[i];
             inverse *= absolute == 2 ? 1 + g * g : (1 - g) * (1 + g);
         }
-        durbin_levinson(m, theta, absolute, phi);
+        if (t <= P) durbin_levinson(m, theta, absolute, phi);
         add_row(n, t, m, phi, inverse, a);
     }
     if (absolute == 2) {
@@ -117,7 +138,7 @@ static double *size_of(const fixture *f)
    and it is linear in 1 / kappa. */
 static double *slope(const fixture *f, pu_int i, int absolute)
 {
-    double theta[PU_AR_MAX + 1], h = 0.25, *up, *down;
+    double theta[MOST + 1], h = 0.25, *up, *down;
     pu_int l, n2 = f->n * f->n;
     for (l = 0; l <= f->P; l++) theta[l] = absolute ? fabs(f->theta[l]) : f->theta[l];
     if (i == f->P) {
@@ -236,7 +257,7 @@ TEST precision_inverts_the_autocovariances(const ar_case *c)
             for (j = 0; j < n; j++) TC_CLOSE(product[i * n + j], i == j, tol);
         }
     }
-    for (k = 1; k <= f->P; k++) {
+    for (k = 1; k <= f->P; k = after(f, k)) {
         double *b = tc_doubles(k);
         for (i = 0; i < k; i++) b[i] = cov[i + 1];
         eliminate(k, toeplitz(k, cov), b);
@@ -314,7 +335,7 @@ TEST check_apply(const fixture *f, pu_int k, pu_int pad, int add, const double *
     before = tc_block(tc_reals(Y.ld * (k - 1) + n), Y.ld);
     memcpy(before.at, Y.at, (size_t)(Y.ld * (k - 1) + n) * sizeof *Y.at);
     for (j = 0; !add && j < k; j++) tc_fill(n, Y.at + j * Y.ld, PU_R(NAN));
-    TC_ASSERT((k % 2 ? f->op.apply : f->op.apply_t)(&f->op, k, X, Y, add, NULL) == PU_OK);
+    TC_ASSERT((k % 2 ? f->op.apply : f->op.apply_t)(&f->op, k, X, Y, add, f->work) == PU_OK);
     for (j = 0; j < k; j++) {
         double *x = tc_column(X, n, j);
         tc_matvec(n, n, a, x, want);
@@ -356,7 +377,7 @@ TEST apply_is_symmetric(const ar_case *c)
     pu_int i, l, n = f->n;
     pu_block X = tc_random_block(&next_seed, n, 2, n), Y = tc_block(tc_reals(2 * n), n);
     double left = 0, right = 0, bound = 0, *size = size_of(f);
-    TC_ASSERT(f->op.apply(&f->op, 2, X, Y, 0, NULL) == PU_OK);
+    TC_ASSERT(f->op.apply(&f->op, 2, X, Y, 0, f->work) == PU_OK);
     for (i = 0; i < n; i++) {
         left += (double)X.at[i] * (double)Y.at[n + i];
         right += (double)X.at[n + i] * (double)Y.at[i];
@@ -395,8 +416,8 @@ TEST check_grad(const fixture *f, pu_int k, pu_block P, pu_block Q, const pu_rea
     pu_real *before = tc_normal(++next_seed, params), *grad = tc_reals(params);
     double unit = (roundings(f) + 40) * PU_TEST_EPS;
     memcpy(grad, before, (size_t)params * sizeof *grad);
-    TC_ASSERT(f->op.grad(&f->op, k, P, Q, weight, grad, NULL) == PU_OK);
-    for (i = 0; i < params; i++) {
+    TC_ASSERT(f->op.grad(&f->op, k, P, Q, weight, grad, f->work) == PU_OK);
+    for (i = 0; i < params; i = after(f, i)) {
         size_t mark = tc_kept_count;
         double base = (double)before[i];
         double want = bilinear(f->n, slope(f, i, 0), k, P, Q, weight, 0);
@@ -417,7 +438,7 @@ TEST check_apply_plus(const fixture *f, pu_int k, int add, int with_w)
     double *size = size_of(f), *bound = tc_doubles(n), unit = (roundings(f) + 3) * PU_TEST_EPS;
     pu_int i, j;
     for (j = 0; j < k; j++) memcpy(want.at + j * Y.ld, Y.at + j * Y.ld, (size_t)n * sizeof *Y.at);
-    TC_ASSERT(f->op.apply(&f->op, k, X, want, add, NULL) == PU_OK);
+    TC_ASSERT(f->op.apply(&f->op, k, X, want, add, f->work) == PU_OK);
     TC_ASSERT(pu__ar_apply_plus(&f->op, w, k, X, Y, add, add ? NULL : s) == PU_OK);
     for (j = 0; j < k; j++) {
         double *x = tc_column(X, n, j), dot = 0, sum = 0;
@@ -456,7 +477,7 @@ static pu_status pairs(const fixture *f, const pu_real *w, const pu_real *c, pu_
     of.Q = Q;
     of.Y = Y;
     of.weight = weight;
-    return pu__ar_grad_pairs(&f->op, w, &of, grad, s);
+    return pu__ar_grad_pairs(&f->op, w, &of, grad, s, f->work);
 }
 
 /* grad_pairs with c p in the place of p: grad's gradient, the weighted sum, and the product, which also a column of weight zero
@@ -481,11 +502,11 @@ TEST grad_of_pairs_is_grad_and_apply(const ar_case *c)
         memcpy(want.at + j * Y.ld, Y.at + j * Y.ld, (size_t)n * sizeof *Y.at);
         for (i = 0; i < n; i++) cP.at[j * n + i] = by[j] * P.at[j * P.ld + i];
     }
-    TC_ASSERT(f->op.grad(&f->op, K, cP, Q, weight, grad, NULL) == PU_OK);
+    TC_ASSERT(f->op.grad(&f->op, K, cP, Q, weight, grad, f->work) == PU_OK);
     TC_ASSERT(pairs(f, NULL, NULL, cP, Q, none, weight, alone, NULL) == PU_OK);
     TC_ASSERT(pu__ar_apply_plus(&f->op, w, K, cP, want, 1, NULL) == PU_OK);
     TC_ASSERT(pairs(f, w, by, P, Q, Y, weight, plus, s) == PU_OK);
-    for (i = 0; i < params; i++) {
+    for (i = 0; i < params; i = after(f, i)) {
         size_t mark = tc_kept_count;
         double bar = unit * bilinear(n, slope(f, i, 2), K, cP, Q, weight, 1);
         TC_CLOSE(plus[i], grad[i], bar);
@@ -535,7 +556,7 @@ TEST diag_is_the_diagonal(const ar_case *c)
     pu_int i, n = f->n;
     pu_real *y = tc_normal(++next_seed, n), *before = tc_reals(n);
     memcpy(before, y, (size_t)n * sizeof *y);
-    TC_ASSERT(f->op.diag(&f->op, y, NULL) == PU_OK);
+    TC_ASSERT(f->op.diag(&f->op, y, f->work) == PU_OK);
     for (i = 0; i < n; i++) {
         double base = (double)before[i];
         TC_CLOSE(y[i], base + a[i * n + i],
@@ -553,7 +574,7 @@ TEST sample_has_the_right_covariance(const ar_case *c)
     double *a = precision(n, f->P, f->theta, 0), *size = size_of(f), *ff = tc_doubles(n * n);
     for (i = 0; i < n; i++) E.at[i * n + i] = PU_R(1);
     TC_ASSERT(f->op.noise == 0);
-    TC_ASSERT(f->op.sample(&f->op, n, E, Y, NULL) == PU_OK);
+    TC_ASSERT(f->op.sample(&f->op, n, E, Y, f->work) == PU_OK);
     for (l = 0; l < n; l++) {
         for (i = 0; i < n; i++) {
             double x = (double)Y.at[l * Y.ld + i];
@@ -573,7 +594,7 @@ TEST solve_is_the_covariance(const ar_case *c)
     pu_int i, j, n = f->n, k = 3;
     pu_block X = tc_random_block(&next_seed, n, k, n + 1), Y = tc_random_block(&next_seed, n, k, n + 2);
     double *Q = toeplitz(n, autocovariances(f->P, f->ar.phi, f->theta[f->P], n)), *want = tc_doubles(n), tol;
-    TC_ASSERT(f->op.solve(&f->op, k, X, Y, NULL) == PU_OK);
+    TC_ASSERT(f->op.solve(&f->op, k, X, Y, f->work) == PU_OK);
     tol = 4 * roundings(f) * PU_TEST_EPS * norm(n, size_of(f)) * norm(n, Q);
     for (j = 0; j < k; j++) {
         double scale = 0;
@@ -594,7 +615,7 @@ TEST logdet_is_the_log_determinant(const ar_case *c)
     tol = 4 * ((double)n + roundings(f)) * DBL_EPSILON * norm(n, l);
     TC_ASSERT(tc_cholesky(n, l));
     tc_inverse(n, l, inverse);
-    TC_ASSERT(f->op.logdet(&f->op, &got, NULL) == PU_OK);
+    TC_ASSERT(f->op.logdet(&f->op, &got, f->work) == PU_OK);
     TC_CLOSE(got, tc_logdet(n, l), tol * norm(n, inverse));
     PASS();
 }
@@ -611,8 +632,8 @@ TEST logdet_grad_is_the_derivative(const ar_case *c)
     tc_inverse(n, l, inverse);
     condition *= norm(n, inverse);
     memcpy(grad, before, (size_t)params * sizeof *grad);
-    TC_ASSERT(f->op.logdet_grad(&f->op, w, grad, NULL) == PU_OK);
-    for (i = 0; i < params; i++) {
+    TC_ASSERT(f->op.logdet_grad(&f->op, w, grad, f->work) == PU_OK);
+    for (i = 0; i < params; i = after(f, i)) {
         size_t mark = tc_kept_count;
         double *d = slope(f, i, 0), want = 0, size = 0, base = (double)before[i];
         for (j = 0; j < n * n; j++) {
@@ -624,6 +645,21 @@ TEST logdet_grad_is_the_derivative(const ar_case *c)
                      4 * ((double)n + roundings(f)) * DBL_EPSILON * condition * size);
         tc_release_to(mark);
     }
+    PASS();
+}
+
+/* What this file does not look at one by one: bands, scratch, two calls alike. */
+TEST the_operator_passes_its_check(const ar_case *c)
+{
+    fixture *f = build(c);
+    pu_check_options options;
+    pu_check_report report;
+    char text[300];
+    memset(&options, 0, sizeof options);
+    options.role = PU_ROLE_PRIOR;
+    options.most = 40;
+    if (pu_op_check(&f->op, &options, &report) != PU_OK) puts(pu_check_explain(&report, 0, text, sizeof text));
+    TC_STATUS(report.status, PU_OK);
     PASS();
 }
 
@@ -642,8 +678,8 @@ TEST pull_phi_is_the_gradient_in_phi(const ar_case *c)
     pu_ar_phi_grad(&f->ar, same, same);
     for (i = 0; i < P; i++) TC_ASSERT(same[i] == b[i]);
     TC_ASSERT(b[P] == PU_R(7) && same[P] == PU_R(7));
-    for (i = 0; i < P; i++) {
-        double gamma[PU_AR_MAX], up[PU_AR_MAX], down[PU_AR_MAX], sum = 0, size = fabs((double)g[i]);
+    for (i = 0; i < P; i = after(f, i)) {
+        double gamma[MOST], up[MOST], down[MOST], sum = 0, size = fabs((double)g[i]);
         for (j = 0; j < P; j++) gamma[j] = f->theta[j];
         gamma[i] += 0.5;
         durbin_levinson(P, gamma, 0, up);
@@ -667,6 +703,8 @@ TEST set_phi_is_the_inverse(const ar_case *c)
     double tol = roundings(f) * PU_TEST_EPS;
     pu_ar ar;
     for (i = 0; i < P; i++) tol /= 1 - fabs(f->theta[i]);
+    memset(&ar, TC_PATTERN, sizeof ar);
+    lend(&ar, P);
     TC_STATUS(pu_ar_set_phi(&ar, f->n, P, f->ar.phi, f->kappa, &index), PU_OK);
     TC_ASSERT(index == -1 && ar.n == f->n && ar.order == P && ar.kappa == f->kappa);
     for (i = 0; i < P; i++) TC_CLOSE(ar.gamma[i], f->gamma[i], tol);
@@ -677,7 +715,7 @@ TEST set_phi_is_the_inverse(const ar_case *c)
 
 TEST set_refuses(void)
 {
-    pu_real gamma[4] = {PU_R(0.5), PU_R(-0.25), PU_R(0.125), PU_R(0)}, bad[4], many[40] = {0};
+    pu_real gamma[4] = {PU_R(0.5), PU_R(-0.25), PU_R(0.125), PU_R(0)}, bad[4], many[MOST] = {0};
     const pu_real one = PU_R(1);
     pu_ar ar;
     pu_int i, index;
@@ -696,7 +734,10 @@ TEST set_refuses(void)
     REFUSED(pu_ar_set(&ar, -3, 1, gamma, one, &index), PU_E_ARGUMENT, -1);
     REFUSED(pu_ar_set(&ar, 3, 4, gamma, one, &index), PU_E_ARGUMENT, -1);
     REFUSED(pu_ar_set(&ar, 9, -1, gamma, one, &index), PU_E_ARGUMENT, -1);
-    REFUSED(pu_ar_set(&ar, 99, PU_AR_MAX + 1, many, one, &index), PU_E_ARGUMENT, -1);
+    REFUSED(pu_ar_set(&ar, 99, PU_AR_MAX + 1, many, one, &index), PU_E_BLOCK, -1);
+    REFUSED(pu_ar_set_phi(&ar, 99, PU_AR_MAX + 1, many, one, &index), PU_E_BLOCK, -1);
+    REFUSED(pu_ar_set(&ar, 33, 34, many, one, &index), PU_E_ARGUMENT, -1);
+    REFUSED(pu_ar_set(&ar, PTRDIFF_MAX, 34, many, one, &index), PU_E_BLOCK, -1);
     REFUSED(pu_ar_set(&ar, 9, 4, gamma, PU_R(0), &index), PU_E_NOT_POSITIVE, 4);
     REFUSED(pu_ar_set(&ar, 9, 4, gamma, PU_R(-1), &index), PU_E_NOT_POSITIVE, 4);
     REFUSED(pu_ar_set(&ar, 9, 4, gamma, PU_R(NAN), &index), PU_E_NONFINITE, 4);
@@ -728,11 +769,60 @@ TEST set_refuses(void)
     PASS();
 }
 
+/* Memory that is too small by a byte is refused, and the process stays as it was; a larger one serves smaller orders. */
+TEST memory_is_asked_for(void)
+{
+    pu_real *gamma = tc_normal(3, MOST), phi, top;
+    size_t bytes = 0, some = 0;
+    unsigned char *memory;
+    pu_int i, index = -5;
+    pu_ar ar, copy;
+    pu_op op;
+    tc_set_case("memory");
+    for (i = 0; i < MOST; i++) gamma[i] = (pu_real)tanh(0.02 * (double)gamma[i]);
+    TC_STATUS(pu_ar_bytes(MOST, NULL), PU_E_NULL);
+    TC_STATUS(pu_ar_bytes(-1, &bytes), PU_E_ARGUMENT);
+    TC_STATUS(pu_ar_bytes(PTRDIFF_MAX, &bytes), PU_E_OVERFLOW);
+    TC_STATUS(pu_ar_bytes((pu_int)1 << (4 * sizeof(pu_int)), &bytes), PU_E_OVERFLOW);
+    TC_STATUS(pu_ar_bytes(MOST, &bytes), PU_OK);
+    TC_STATUS(pu_ar_bytes(40, &some), PU_OK);
+    TC_ASSERT(some < bytes && bytes < MOST * (MOST + 20) * (sizeof(double) + sizeof(pu_real)) / 2 + 256);
+    memory = (unsigned char *)tc_bytes(bytes);
+    TC_STATUS(pu_ar_memory(NULL, memory, bytes), PU_E_NULL);
+    TC_STATUS(pu_ar_memory(&ar, NULL, bytes), PU_E_NULL);
+    TC_STATUS(pu_ar_memory(&ar, memory + 1, bytes - 1), PU_OK);
+    TC_ASSERT(pu_op_ar(&ar).rows == 0);
+    TC_STATUS(pu_ar_set(&ar, 200, MOST, gamma, PU_R(1), &index), PU_E_BLOCK);
+    TC_STATUS(pu_ar_set(&ar, 90, 40, gamma, PU_R(1), &index), PU_OK);
+    phi = ar.phi[39];
+    top = ar.band[40];
+    /* refused after the arithmetic, with another order, and before it */
+    TC_STATUS(pu_ar_set(&ar, 90, 50, gamma, (pu_real)PU_TEST_PICK(1e-310, 1e-40), &index), PU_E_ARGUMENT);
+    TC_STATUS(pu_ar_set(&ar, 200, MOST, gamma, PU_R(1), &index), PU_E_BLOCK);
+    TC_ASSERT(ar.n == 90 && ar.order == 40 && ar.phi[39] == phi && ar.band[40] == top);
+    op = pu_op_ar(&ar);
+    TC_STATUS(op.check(&op, &index), PU_OK);
+    /* another order in the same memory, which asks for none */
+    TC_STATUS(pu_ar_set(&ar, 90, 3, gamma, PU_R(1), &index), PU_OK);
+    TC_STATUS(op.check(&op, &index), PU_E_SIZE);
+    TC_ASSERT(pu_op_ar(&ar).rows == 90);
+    /* a copy has the arrays of the original */
+    copy = ar;
+    TC_ASSERT(pu_op_ar(&copy).rows == 0);
+    memset(&copy, TC_PATTERN, sizeof copy);
+    copy.n = 90;
+    copy.order = 3;
+    TC_ASSERT(pu_op_ar(&copy).rows == 0);
+    copy.order = 40;
+    TC_ASSERT(pu_op_ar(&copy).rows == 0);
+    PASS();
+}
+
 TEST check_finds_each_number(void)
 {
     static const ar_case c = {9, 3, 0.5};
     fixture *f = build(&c);
-    pu_ar good = f->ar;
+    pu_ar good = f->ar; /* its pointers are to f->ar: it is for putting that back */
     pu_int i, index = -5;
     TC_STATUS(f->op.check(&f->op, &index), PU_OK);
     TC_ASSERT(index == -1);
@@ -743,7 +833,7 @@ TEST check_finds_each_number(void)
         f->ar.gamma[i] = PU_R(-1.5);
         TC_STATUS(f->op.check(&f->op, &index), PU_E_ARGUMENT);
         TC_ASSERT(index == i);
-        f->ar.gamma[i] = good.gamma[i] / 2; /* written without pu_ar_set */
+        f->ar.gamma[i] = f->gamma[i] / 2; /* written without pu_ar_set */
         TC_STATUS(f->op.check(&f->op, &index), PU_E_ARGUMENT);
         f->ar = good;
     }
@@ -762,7 +852,7 @@ TEST check_finds_each_number(void)
     f->ar.order = 2;
     TC_STATUS(f->op.check(&f->op, &index), PU_E_SIZE);
     TC_ASSERT(pu_op_ar(NULL).rows == 0);
-    f->ar.order = PU_AR_MAX + 1;
+    f->ar.order = 10;
     TC_ASSERT(pu_op_ar(&f->ar).rows == 0);
     PASS();
 }
@@ -771,7 +861,7 @@ TEST dimensions(const ar_case *c)
 {
     fixture *f = build(c);
     TC_ASSERT(f->op.rows == c->n && f->op.cols == c->n && f->op.params == c->P + 1);
-    TC_ASSERT(f->op.work == 0 && f->op.noise == 0 && f->op.trusted == 2);
+    TC_ASSERT((f->op.work > 0) == (c->P > PU_AR_MAX) && f->op.noise == 0 && f->op.trusted == 2);
     PASS();
 }
 
@@ -838,7 +928,7 @@ TEST gradient_agrees_with_dense(const ar_case *c, pu_kind kind)
     for (j = 0; j < D * D; j++) {
         if (fabs((double)full.out.Gamma[j]) > scale) scale = fabs((double)full.out.Gamma[j]);
     }
-    for (i = 0; i < params; i++) {
+    for (i = 0; i < params; i = after(f, i)) {
         double *d = slope(f, i, 0), want = 0, size = 0;
         for (j = 0; j < D * D; j++) {
             want += (double)full.out.Gamma[j] * d[j];
@@ -885,6 +975,7 @@ static void run_case(const ar_case *c)
     RUN_TESTp(sample_has_the_right_covariance, c);
     RUN_TESTp(pull_phi_is_the_gradient_in_phi, c);
     RUN_TESTp(set_phi_is_the_inverse, c);
+    RUN_TESTp(the_operator_passes_its_check, c);
     if (c->n > 200) return; /* what follows is cubic in n */
     RUN_TESTp(precision_inverts_the_autocovariances, c);
     RUN_TESTp(solve_is_the_covariance, c);
@@ -897,13 +988,14 @@ GREATEST_MAIN_DEFS();
 int main(int argc, char **argv)
 {
     static const ar_case models[] = {
-        {1, 1, 0.5}, {7, 5, 0.4}, {13, 2, 0.5}, {21, 0, 0}, {40, 5, 0.3}};
+        {1, 1, 0.5}, {7, 5, 0.4}, {13, 2, 0.5}, {21, 0, 0}, {40, 5, 0.3}, {45, 40, 0.05}, {90, 40, 0.05}};
     size_t i;
     GREATEST_MAIN_BEGIN();
     GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
     for (i = 0; i < AR_CASES; i++) run_case(&ar_cases[i]);
     RUN_TEST(golden_numbers);
     RUN_TEST(set_refuses);
+    RUN_TEST(memory_is_asked_for);
     RUN_TEST(check_finds_each_number);
     for (i = 0; i < sizeof models / sizeof models[0]; i++) {
         RUN_TESTp(gradient_agrees_with_dense, &models[i], PU_NETWORK);

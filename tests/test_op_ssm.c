@@ -4,6 +4,8 @@
 #include "pu_test.h"
 #include "test_common.h"
 
+enum { MOST = 40 }; /* states */
+
 /* ---- small matrices, S x S ------------------------------------------------------------------- */
 
 /* c += scale a b, or a b' */
@@ -26,7 +28,7 @@ static void add_product(pu_int S, double scale, const double *a, const double *b
 static void step_covariance(pu_int S, const double *a, const double *x, const double *add,
                             double *out)
 {
-    double ax[PU_SSM_MAX * PU_SSM_MAX] = {0};
+    double ax[MOST * MOST] = {0};
     memcpy(out, add, (size_t)(S * S) * sizeof *out);
     add_product(S, 1, a, x, 0, ax);
     add_product(S, 1, ax, a, 1, out);
@@ -35,8 +37,8 @@ static void step_covariance(pu_int S, const double *a, const double *x, const do
 /* x := sum_i a^i x a'^i, summed term by term until a term is far below rounding */
 static void sum_series(pu_int S, const double *a, double *x)
 {
-    static const double none[PU_SSM_MAX * PU_SSM_MAX] = {0};
-    double term[PU_SSM_MAX * PU_SSM_MAX], next[PU_SSM_MAX * PU_SSM_MAX], left = 1, all = 1;
+    static const double none[MOST * MOST] = {0};
+    double term[MOST * MOST], next[MOST * MOST], left = 1, all = 1;
     size_t bytes = (size_t)(S * S) * sizeof *x;
     pu_int i;
     memcpy(term, x, bytes);
@@ -202,6 +204,14 @@ static double *magnitudes(pu_int n, const double *x, double scale)
     return y;
 }
 
+/* *m with memory for so many states, every byte of which is accounted for. */
+static void lend(pu_ssm *m, pu_int states)
+{
+    size_t bytes = 7;
+    if (pu_ssm_bytes(states, &bytes) != PU_OK || (bytes > 0) != (states > PU_SSM_MAX)) exit(2);
+    if (bytes && pu_ssm_memory(m, tc_bytes(bytes), bytes) != PU_OK) exit(2);
+}
+
 /* From r's A, Q, P0, T, S and start; the status is the library's. */
 static pu_status complete(reference *r)
 {
@@ -211,6 +221,7 @@ static pu_status complete(reference *r)
     r->D = r->T * r->S;
     r->params = (r->start == PU_SSM_GIVEN ? 3 : 2) * SS;
     r->model = (pu_ssm *)tc_bytes(sizeof(pu_ssm));
+    lend(r->model, r->S);
     status = pu_ssm_set(r->model, r->T, r->S, r->A, r->Q, r->start, r->P0, NULL);
     if (status != PU_OK) return status;
     r->op = pu_op_ssm(r->model);
@@ -394,7 +405,7 @@ static double slope(const reference *r, const double *dSigma, const double *p, c
 TEST grad_is_the_derivative(const ssm_case *c, pu_int k)
 {
     reference *r = build(c);
-    pu_int D = r->D, stride = r->S > 8 ? 13 : 1, i, j; /* 13: every row and column gets its turn */
+    pu_int D = r->D, stride = r->S > PU_SSM_MAX ? 311 : r->S > 8 ? 13 : 1, i, j; /* every row and column gets its turn */
     pu_block P = random_block(8, D, k, D + 3), Q = random_block(9, D, k, D + 1);
     pu_real *grad = tc_normal(10, r->params), *before = tc_normal(10, r->params);
     pu_real *weight = tc_normal(11, k);
@@ -456,7 +467,7 @@ TEST solve_is_the_covariance(const ssm_case *c)
     double *size, unit = (2 * (double)r->T * ((double)r->S + 1) + 8) * PU_TEST_EPS;
     positive.a = magnitudes(SS, r->a, 0), positive.q = magnitudes(SS, r->q, 0), positive.p = magnitudes(SS, r->p, 0);
     size = covariance(&positive, NULL, NULL, NULL);
-    TC_STATUS(r->op.solve(&r->op, k, X, Y, NULL), PU_OK);
+    TC_STATUS(r->op.solve(&r->op, k, X, Y, tc_reals(r->op.work)), PU_OK);
     for (j = 0; j < k; j++) {
         for (i = 0; i < D; i++) {
             double want = 0, bound = 0;
@@ -495,7 +506,7 @@ TEST sample_is_linear(const ssm_case *c)
 TEST logdet_is_the_log_determinant(const ssm_case *c)
 {
     reference *r = build(c);
-    pu_int i, D = r->D, stride = r->S > 8 ? 13 : 1, a;
+    pu_int i, D = r->D, stride = r->S > PU_SSM_MAX ? 311 : r->S > 8 ? 13 : 1, a;
     double *l = tc_doubles(D * D), got = 0, size = 1;
     pu_real *grad = tc_normal(15, r->params), *before = tc_normal(15, r->params);
     memcpy(l, r->Gamma, (size_t)(D * D) * sizeof *l);
@@ -506,7 +517,7 @@ TEST logdet_is_the_log_determinant(const ssm_case *c)
     /* everything is in double, in a float build too; the dense sum has D terms */
     TC_CLOSE(got, tc_logdet(D, l), (4 * (double)r->S * r->kappa + (double)D) * DBL_EPSILON * size);
     TC_CLOSE(got, r->logdet, 4 * (double)r->S * r->kappa * DBL_EPSILON * size);
-    TC_STATUS(r->op.logdet_grad(&r->op, PU_R(-0.75), grad, NULL), PU_OK);
+    TC_STATUS(r->op.logdet_grad(&r->op, PU_R(-0.75), grad, tc_reals(r->op.work)), PU_OK);
     for (i = 0; i < r->params; i += stride) { /* d log det Gamma = -tr(Gamma dSigma) */
         size_t mark = tc_kept_count;
         double *dSigma = covariance_tangent(r, i), want = (double)before[i], all = fabs(want);
@@ -776,7 +787,9 @@ TEST set_refuses(void)
     TC_STATUS(pu_ssm_set(m, 3, 2, A, Q, PU_SSM_STATIONARY, P, &at), PU_E_ARGUMENT);
     TC_STATUS(pu_ssm_set(m, 0, 2, A, Q, PU_SSM_ZERO, NULL, &at), PU_E_ARGUMENT);
     TC_STATUS(pu_ssm_set(m, 3, 0, A, Q, PU_SSM_ZERO, NULL, &at), PU_E_ARGUMENT);
-    TC_STATUS(pu_ssm_set(m, 3, PU_SSM_MAX + 1, A, Q, PU_SSM_ZERO, NULL, &at), PU_E_ARGUMENT);
+    TC_STATUS(pu_ssm_set(m, 3, PU_SSM_MAX + 1, A, Q, PU_SSM_ZERO, NULL, &at), PU_E_BLOCK);
+    TC_STATUS(pu_ssm_set(m, 3, PTRDIFF_MAX, A, Q, PU_SSM_ZERO, NULL, &at), PU_E_OVERFLOW);
+    TC_STATUS(pu_ssm_set(m, 3, (pu_int)1 << (4 * sizeof(pu_int)), A, Q, PU_SSM_ZERO, NULL, &at), PU_E_OVERFLOW);
     TC_STATUS(pu_ssm_set(m, PTRDIFF_MAX / 2, 2, A, Q, PU_SSM_ZERO, NULL, &at), PU_E_OVERFLOW);
     ASSERT_EQ(at, -1);
     memcpy(bad, A, sizeof bad), bad[2] = PU_R(NAN);
@@ -800,6 +813,69 @@ TEST set_refuses(void)
     /* what was refused has no size */
     ASSERT(m->steps == 0 && pu_op_ssm(m).rows == 0 && pu_op_ssm(m).apply == NULL);
     ASSERT(pu_op_ssm(NULL).rows == 0);
+    PASS();
+}
+
+/* What the arrays of this file do not show: bands, scratch, two calls alike. */
+TEST the_operator_passes_its_check(const ssm_case *c)
+{
+    reference *r = build(c);
+    pu_check_options options;
+    pu_check_report report;
+    char text[300];
+    memset(&options, 0, sizeof options);
+    options.role = PU_ROLE_PRIOR;
+    options.most = 40;
+    if (pu_op_check(&r->op, &options, &report) != PU_OK) puts(pu_check_explain(&report, 0, text, sizeof text));
+    TC_STATUS(report.status, PU_OK);
+    PASS();
+}
+
+/* Memory that is too small by a byte is refused; a larger one serves fewer states; a copy is no process. */
+TEST memory_is_asked_for(void)
+{
+    pu_real *A = tc_reals(MOST * MOST), *Q = tc_reals(MOST * MOST);
+    pu_ssm *m = (pu_ssm *)tc_bytes(sizeof *m), *copy = (pu_ssm *)tc_bytes(sizeof *m);
+    size_t bytes = 0, some = 0;
+    unsigned char *memory;
+    pu_int i, at;
+    pu_op op;
+    tc_set_case("memory");
+    TC_STATUS(pu_ssm_bytes(MOST, NULL), PU_E_NULL);
+    TC_STATUS(pu_ssm_bytes(0, &bytes), PU_E_ARGUMENT);
+    TC_STATUS(pu_ssm_bytes(PTRDIFF_MAX, &bytes), PU_E_OVERFLOW);
+    TC_STATUS(pu_ssm_bytes((pu_int)1 << (4 * sizeof(pu_int)), &bytes), PU_E_OVERFLOW);
+    TC_STATUS(pu_ssm_bytes(MOST, &bytes), PU_OK);
+    TC_STATUS(pu_ssm_bytes(17, &some), PU_OK);
+    TC_ASSERT(some < bytes && bytes < MOST * MOST * 17 * sizeof(double) + 256);
+    memory = (unsigned char *)tc_bytes(bytes);
+    memset(m, TC_PATTERN, sizeof *m);
+    TC_STATUS(pu_ssm_memory(NULL, memory, bytes), PU_E_NULL);
+    TC_STATUS(pu_ssm_memory(m, NULL, bytes), PU_E_NULL);
+    TC_STATUS(pu_ssm_memory(m, memory + 1, bytes - 1), PU_OK);
+    TC_ASSERT(pu_op_ssm(m).rows == 0);
+    for (i = 0; i < MOST * MOST; i++) Q[i] = i % (MOST + 1) == 0;
+    TC_STATUS(pu_ssm_set(m, 3, MOST, A, Q, PU_SSM_ZERO, NULL, &at), PU_E_BLOCK);
+    TC_ASSERT(pu_op_ssm(m).rows == 0);
+    for (i = 0; i < MOST * MOST; i++) Q[i] = i % 18 == 0;
+    TC_STATUS(pu_ssm_set(m, 3, 17, A, Q, PU_SSM_ZERO, NULL, &at), PU_OK);
+    op = pu_op_ssm(m);
+    TC_ASSERT(op.rows == 51);
+    TC_STATUS(op.check(&op, &at), PU_OK);
+    /* few states, in the same struct, which asks for none of it */
+    Q[0] = PU_R(2);
+    TC_STATUS(pu_ssm_set(m, 3, 1, A, Q, PU_SSM_ZERO, NULL, &at), PU_OK);
+    TC_STATUS(op.check(&op, &at), PU_E_ARGUMENT);
+    TC_ASSERT(pu_op_ssm(m).rows == 3);
+    memcpy(copy, m, sizeof *m);
+    TC_ASSERT(pu_op_ssm(copy).rows == 0);
+    memset(copy, TC_PATTERN, sizeof *copy);
+    copy->steps = 3;
+    for (copy->states = 1; copy->states < 40; copy->states += 16) TC_ASSERT(pu_op_ssm(copy).rows == 0);
+    /* and more again */
+    Q[0] = PU_R(1);
+    TC_STATUS(pu_ssm_set(m, 3, 17, A, Q, PU_SSM_ZERO, NULL, &at), PU_OK);
+    TC_STATUS(op.check(&op, &at), PU_OK);
     PASS();
 }
 
@@ -973,7 +1049,7 @@ int main(int argc, char **argv)
 {
     /* 63 to 65, 127, 129: around the 63 or 64 steps that go through the loops together */
     static const pu_int sizes[][2] = {{1, 1}, {2, 1},  {7, 1},  {1, 3},  {2, 2},  {5, 3},  {9, 4},
-                                      {6, 5}, {3, 16}, {63, 1}, {64, 2}, {65, 1}, {127, 1}, {129, 1}};
+                                      {6, 5}, {3, 16}, {63, 1}, {64, 2}, {65, 1}, {127, 1}, {129, 1}, {3, 17}, {3, 40}};
     static const pu_int readouts[][2] = {{1, 1}, {1, 4}, {5, 1}, {7, 3}, {70, 2}, {3, 35}};
     size_t i;
     int s, f;
@@ -997,6 +1073,7 @@ int main(int argc, char **argv)
             RUN_TESTp(logdet_is_the_log_determinant, &c);
             RUN_TESTp(mean_and_its_reverse, &c);
             RUN_TESTp(check_finds_each_number, &c);
+            RUN_TESTp(the_operator_passes_its_check, &c);
         }
     }
     for (s = 0; s < 3; s++) {
@@ -1010,6 +1087,7 @@ int main(int argc, char **argv)
     }
     for (i = 0; i < 2; i++) RUN_TESTp(golden_precision_and_gradient, &goldens[i]);
     RUN_TEST(set_refuses);
+    RUN_TEST(memory_is_asked_for);
     RUN_TEST(set_refuses_unstable);
     RUN_TEST(stationary_close_to_one);
     for (i = 0; i < sizeof readouts / sizeof readouts[0]; i++) {

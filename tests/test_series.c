@@ -582,11 +582,14 @@ TEST make_refuses(void)
     } bad[] = {{0, 1, 0, 0, PU_E_ARGUMENT, "n"},
                {5, 6, 0, 0, PU_E_ARGUMENT, "order"},
                {5, -1, 0, 0, PU_E_ARGUMENT, "order"},
-               {99, PU_AR_MAX + 1, 0, 0, PU_E_ARGUMENT, "order"},
+               {99, 100, 0, 0, PU_E_ARGUMENT, "order"},
+               {PTRDIFF_MAX, PTRDIFF_MAX, 0, 0, PU_E_OVERFLOW, "order"},
+               {PTRDIFF_MAX, (pu_int)1 << (4 * sizeof(pu_int)), 0, 0, PU_E_OVERFLOW, "order"},
                {PTRDIFF_MAX, 1, 0, 0, PU_E_OVERFLOW, "workspace"},
                {0, 0, 2, 0, PU_E_ARGUMENT, "steps"},
                {5, 0, -1, 0, PU_E_ARGUMENT, "states"},
-               {5, 0, PU_SSM_MAX + 1, 0, PU_E_ARGUMENT, "states"},
+               {5, 0, PTRDIFF_MAX, 0, PU_E_OVERFLOW, "states"},
+               {5, 0, (pu_int)1 << (4 * sizeof(pu_int)), 0, PU_E_OVERFLOW, "states"},
                {5, 0, 2, 4, PU_E_ARGUMENT, "start"},
                {PTRDIFF_MAX / 2, 0, 16, 0, PU_E_OVERFLOW, "steps"}};
     size_t i;

@@ -129,19 +129,21 @@ USER_FN pu_status user_diagonal_logdet_grad(const pu_op *op, pu_real weight, pu_
 }
 
 /* As Gamma of the banded engine: entry (i, i) is at B[i (width + 1)]. */
-USER_FN pu_status user_diagonal_band_add(const pu_op *op, pu_int width, double *B)
+USER_FN pu_status user_diagonal_band_add(const pu_op *op, pu_int width, double *B, pu_real *work)
 {
     pu_int i;
+    (void)work;
     for (i = 0; i < op->rows; i++) B[i * (width + 1)] += (double)user_entry(op, i);
     return PU_OK;
 }
 
 /* grad_i += weight S_ii */
 USER_FN pu_status user_diagonal_band_grad(const pu_op *op, pu_int width, const double *S, double weight,
-                                          pu_real *grad)
+                                          pu_real *grad, pu_real *work)
 {
     double sum = 0;
     pu_int i;
+    (void)work;
     for (i = 0; i < op->rows; i++) {
         sum += S[i * (width + 1)];
         if (op->params > 1) grad[i] += (pu_real)(weight * S[i * (width + 1)]);

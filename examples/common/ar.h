@@ -15,7 +15,7 @@ static inline void ar_natural(const pu_model *model, const pu_real *theta, pu_re
    phi^(k)_j = phi^(k-1)_j - gamma_k phi^(k-1)_{k-j}, phi^(k)_k = gamma_k. */
 static inline void ar_derivatives(int P, const pu_real *gamma, double *phi, double *J)
 {
-    double d[PU_AR_MAX], old[PU_AR_MAX], d_old[PU_AR_MAX];
+    double *d = (double *)need_bytes((size_t)(3 * P + 1) * sizeof *d), *old = d + P, *d_old = old + P;
     int p, k, j;
     for (p = 0; p < P; p++) {
         for (k = 0; k < P; k++) {
@@ -29,14 +29,17 @@ static inline void ar_derivatives(int P, const pu_real *gamma, double *phi, doub
         }
         for (j = 0; j < P; j++) J[j * P + p] = d[j];
     }
+    free(d);
 }
 
-/* As the paper draws its truths: gamma_p uniform in (-1, 1), kappa and lambda uniform in the logarithm from 0.1 to 10. */
+/* As the paper draws its truths: gamma_p uniform in (-1, 1), kappa and lambda uniform in the logarithm from 0.1 to 10. Of orders
+   that it does not have, gamma is smaller, for a variance of a few kappa. */
 static inline void ar_truth(int P, uint64_t seed, pu_real *theta)
 {
+    const double most = P > PU_AR_MAX ? sqrt(3.0 / P) : 1;
     int i;
     for (i = 0; i < P; i++) {
-        const double gamma = 2 * series_uniform(seed, 0, (uint64_t)i) - 1;
+        const double gamma = most * (2 * series_uniform(seed, 0, (uint64_t)i) - 1);
         theta[i] = (pu_real)(log((1 + gamma) / (1 - gamma)) / 2);
     }
     for (i = P; i < P + 2; i++) theta[i] = (pu_real)(log(0.1) + log(100.0) * series_uniform(seed, 0, (uint64_t)i));

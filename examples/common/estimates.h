@@ -128,10 +128,10 @@ static inline void estimate_fixed(const char *name, double value, estimate *e)
    gamma.ma what -phi is to -gamma. Returns P. */
 static inline int estimate_phi(int P, int sign, const pu_real *C, pu_int n, const estimate *gamma, estimate *out, const char *name)
 {
-    double J[PU_AR_MAX * PU_AR_MAX], phi[PU_AR_MAX], unused[PU_AR_MAX * PU_AR_MAX], truth[PU_AR_MAX];
-    pu_real at[PU_AR_MAX];
+    double *J = (double *)need_bytes((size_t)(2 * P * (P + 1) + 1) * sizeof *J);
+    double *unused = J + P * P, *phi = unused + P * P, *truth = phi + P;
+    pu_real *at = need_reals(P + 1);
     int i, j, k;
-    memset(at, 0, sizeof at);
     for (i = 0; i < P; i++) at[i] = (pu_real)(sign * gamma[i].truth);
     ar_derivatives(P, at, truth, unused);
     for (i = 0; i < P; i++) at[i] = (pu_real)(sign * gamma[i].value);
@@ -145,6 +145,7 @@ static inline int estimate_phi(int P, int sign, const pu_real *C, pu_int n, cons
         out[k].value = sign * phi[k], out[k].se = sqrt(variance), out[k].truth = sign * truth[k];
         out[k].low = out[k].value - 1.96 * out[k].se, out[k].high = out[k].value + 1.96 * out[k].se;
     }
+    free(J), free(at);
     return P;
 }
 

@@ -1236,10 +1236,10 @@ static doubles band_grad_size(const pu_op *op, const mat &P, const mat &Q, const
         doubles largest((size_t)op->params, 0);
         for (pu_int i : some) {
             doubles one((size_t)(n * wide), 0);
-            reals g((size_t)op->params, PU_R(0));
+            reals g((size_t)op->params, PU_R(0)), work((size_t)op->work + 1);
             if (l > i) continue;
             one[(size_t)(i * wide + l)] = 1;
-            if (op->band_grad(op, w, one.data(), 1, g.data())) return size;
+            if (op->band_grad(op, w, one.data(), 1, g.data(), work.data())) return size;
             for (size_t p = 0; p < g.size(); p++) {
                 const double entry = fabs((double)g[p]);
                 if (n <= 40) size[p] += entry * S[(size_t)(i * wide + l)];
@@ -1386,7 +1386,7 @@ static pu_status ladder_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y
     return PU_OK;
 }
 
-static pu_status ladder_band_add(const pu_op *op, pu_int width, double *B)
+static pu_status ladder_band_add(const pu_op *op, pu_int width, double *B, pu_real *)
 {
     const ladder *l = ladder_of(op);
     for (pu_int i = 0; i < l->n; i++)
@@ -1394,7 +1394,7 @@ static pu_status ladder_band_add(const pu_op *op, pu_int width, double *B)
     return PU_OK;
 }
 
-static pu_status ladder_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+static pu_status ladder_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad, pu_real *)
 {
     const ladder *l = ladder_of(op);
     double sum = 0;

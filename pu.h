@@ -13246,7 +13246,8 @@ typedef struct {
     pu_int pivot;     /* the start's shock that y sees most */
     double *price;    /* T x (S + 2): n, phi'b, m of each step; NULL: not needed */
     double *mixed;    /* S: the covariance of a price with s */
-    double mix;       /* largest of the terms that it, or psi Sigma phi, is the sum of */
+    double mix;       /* largest of the terms that it, or psi Sigma phi, is the sum of, and of those of a price times a state */
+    double paid;      /* the sizes of the terms of the price seen last */
     double *seen;     /* r + S, or r0 + d: phi'B and phi'F */
     double shock;     /* mean of the first shock of the step at hand */
     double *sizes;    /* r + S + 1, or r0 + d + 1: of the columns that an equation was taken out of */
@@ -14750,7 +14751,7 @@ PU__FN double pu__chain_relative(pu__direct *e, int grad, double error, double d
         relative = pu__max(relative, (double)PU__EPS * c->moves);
     if (!grad)
         return relative;
-    relative = pu__max(relative, pu__max(DBL_EPSILON * c->mix, c->exact ? error : 0));
+    relative = pu__max(relative, pu__max(4 * DBL_EPSILON * e->kappa * c->mix, c->exact ? error : 0));
     for (pu_int kind = 0; kind < k->kinds; kind++)
         through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * k->r * (k->S + k->r)));
     relative = pu__max(relative, (double)PU__EPS * through);
@@ -14834,7 +14835,8 @@ PU__FN double pu__chain_paid(pu__chain_work *c, pu_int t, const double *s)
         sum += price[2 + i] * s[i];
         terms += fabs(price[2 + i] * s[i]);
     }
-    c->v.terms = pu__max(c->v.terms, terms / fabs(price[1]));
+    c->paid = terms / fabs(price[1]);
+    c->v.terms = pu__max(c->v.terms, c->paid);
     c->v.eta = pu__max(c->v.eta, fabs(sum / price[1]));
     return sum / price[1];
 }
@@ -14898,6 +14900,8 @@ PU__FN pu_status pu__chain_row_terms(pu__direct *e, pu_int row, pu_int at, pu_in
         return PU_OK;
     for (pu_int i = 0; i < count; i++) {
         double x = e->column[at + i] + ((at + i) % S == e->chain.chain->level ? e->chain.reference : 0);
+        if (priced)
+            e->chain.mix = pu__max(e->chain.mix, e->chain.paid * fabs(x));
         z[i] = (priced ? -e->chain.mixed[i] : psi * z[i]) - price * x;
     }
     return pu__note_failure(p, Phi->row_grad(Phi, row, z, lane + s->Phi), "Phi.row_grad");
@@ -22049,6 +22053,42 @@ PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_par
     return pu_model_structural_at(model, steps, NULL, parts, count, report);
 }
 
+/* What the parts need, added up; refuses what is no part, or longer than the series. */
+PU__FN pu_status pu__structural_count(pu__structural_draft *d, pu_int steps, const pu_part *parts, pu_report *report)
+{
+    pu__structure *s = &d->s;
+    int moves = 0;
+    for (pu_int n = 0; n < s->count; n++) {
+        pu__component c;
+        const char *fault = pu__part_fault(parts, n);
+        if (fault)
+            return pu__fail(report, PU_E_ARGUMENT, fault, -1, n);
+        if (s->chain.S > PTRDIFF_MAX / 1024)
+            return pu__refuse(report, PU_E_OVERFLOW, "parts");
+        if (parts[n].size > steps + 1 + PU_AR_MAX)
+            return pu__fail(report, PU_E_ARGUMENT, "parts[index].size (longer than the series)", -1, n);
+        pu__component_place(&c, parts, n, s, &d->made.params);
+        d->order = pu__most(d->order, pu__most(c.order, c.moving));
+        if (pu__has_ar(&c)) {
+            size_t bytes;
+            int overflow = 0;
+            if (pu_ar_bytes(c.order, &bytes))
+                return pu__fail(report, PU_E_OVERFLOW, "parts[index].size", -1, n);
+            d->ars++;
+            d->lent = (pu_int)pu__add((size_t)d->lent, bytes, &overflow);
+            if (overflow)
+                return pu__refuse(report, PU_E_OVERFLOW, "parts");
+        }
+        /* a row of F has three entries or less, or as many as its part has states; each shock enters one state, or all */
+        s->chain.F.room += 3 * c.states + (pu__part_smooth(parts[n].kind) ? 9 : c.states);
+        s->chain.B.room += c.shocks + (pu__part_smooth(parts[n].kind) ? 9 : 0);
+        moves |= c.shocks > 0 && parts[n].kind != PU_PART_SLOPE;
+    }
+    if (s->chain.exact && !moves)
+        return pu__refuse(report, PU_E_ARGUMENT, "parts (without an irregular one of them must move y at once)");
+    return PU_OK;
+}
+
 /* The same at times of the caller's. */
 PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const double *times, const pu_part *parts, pu_int count,
                                         pu_report *report)
@@ -22056,7 +22096,6 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
     pu__structural_draft d;
     pu__structure *s = &d.s;
     pu_status status;
-    int moves = 0;
     memset(&d, 0, sizeof d);
     if (model)
         d.made.memory = model->memory;
@@ -22068,34 +22107,8 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
     if (steps > PTRDIFF_MAX / 1024 || count > PTRDIFF_MAX / 1024)
         return pu__refuse(report, PU_E_OVERFLOW, "steps");
     s->count = count;
-    for (pu_int n = 0; n < count; n++) {
-        pu__component c;
-        const char *fault = pu__part_fault(parts, n);
-        if (fault)
-            return pu__fail(report, PU_E_ARGUMENT, fault, -1, n);
-        if (s->chain.S > PTRDIFF_MAX / 1024)
-            return pu__refuse(report, PU_E_OVERFLOW, "parts");
-        if (parts[n].size > steps + 1 + PU_AR_MAX)
-            return pu__fail(report, PU_E_ARGUMENT, "parts[index].size (longer than the series)", -1, n);
-        pu__component_place(&c, parts, n, s, &d.made.params);
-        d.order = pu__most(d.order, pu__most(c.order, c.moving));
-        if (pu__has_ar(&c)) {
-            size_t bytes;
-            int overflow = 0;
-            if (pu_ar_bytes(c.order, &bytes))
-                return pu__fail(report, PU_E_OVERFLOW, "parts[index].size", -1, n);
-            d.ars++;
-            d.lent = (pu_int)pu__add((size_t)d.lent, bytes, &overflow);
-            if (overflow)
-                return pu__refuse(report, PU_E_OVERFLOW, "parts");
-        }
-        /* a row of F has three entries or less, or as many as its part has states; each shock enters one state, or all */
-        s->chain.F.room += 3 * c.states + (pu__part_smooth(parts[n].kind) ? 9 : c.states);
-        s->chain.B.room += c.shocks + (pu__part_smooth(parts[n].kind) ? 9 : 0);
-        moves |= c.shocks > 0 && parts[n].kind != PU_PART_SLOPE;
-    }
-    if (s->chain.exact && !moves)
-        return pu__refuse(report, PU_E_ARGUMENT, "parts (without an irregular one of them must move y at once)");
+    if (pu__structural_count(&d, steps, parts, report))
+        return report->status;
     d.made.params += !s->chain.exact;
     d.given = parts;
     s->T = steps;

@@ -13448,7 +13448,8 @@ typedef struct {
     pu_int pivot;     /* the start's shock that y sees most */
     double *price;    /* T x (S + 2): n, phi'b, m of each step; NULL: not needed */
     double *mixed;    /* S: the covariance of a price with s */
-    double mix;       /* largest of the terms that it, or psi Sigma phi, is the sum of */
+    double mix;       /* largest of the terms that it, or psi Sigma phi, is the sum of, and of those of a price times a state */
+    double paid;      /* the sizes of the terms of the price seen last */
     double *seen;     /* r + S, or r0 + d: phi'B and phi'F */
     double shock;     /* mean of the first shock of the step at hand */
     double *sizes;    /* r + S, or r0 + d: of the columns that an equation was taken out of */
@@ -14383,7 +14384,8 @@ PU__FN double pu__chain_paid(pu__chain_work *c, pu_int t)
         sum += price[2 + i] * c->mean[i];
         terms += fabs(price[2 + i] * c->mean[i]);
     }
-    v->terms = pu__max(v->terms, terms / fabs(price[1]));
+    c->paid = terms / fabs(price[1]);
+    v->terms = pu__max(v->terms, c->paid);
     v->eta = pu__max(v->eta, fabs(sum / price[1]));
     return sum / price[1];
 }
@@ -15239,8 +15241,11 @@ PU__FN pu_status pu__chain_price_terms(pu__direct *e, pu_int t, double square, d
     c->series->eta[t] -= (pu_real)price;
     if (!z)
         return PU_OK;
-    for (pu_int i = 0; i < c->chain->S; i++)
-        z[i] = -c->mixed[i] - price * (c->mean[i] + (i == c->chain->level ? c->series->reference : 0));
+    for (pu_int i = 0; i < c->chain->S; i++) {
+        double x = c->mean[i] + (i == c->chain->level ? c->series->reference : 0);
+        c->mix = pu__max(c->mix, c->paid * fabs(x));
+        z[i] = -c->mixed[i] - price * x;
+    }
     return pu__note_failure(p, Phi->row_grad(Phi, t, z, lane + s->Phi), "Phi.row_grad");
 }
 
@@ -15590,7 +15595,7 @@ PU__FN double pu__chain_rounding(const pu__direct *e, pu_int j, double *given, i
         relative = pu__max(relative, (double)PU__EPS * one->moves);
     if (!gradients)
         return relative;
-    relative = pu__max(relative, pu__max(DBL_EPSILON * c->mix, c->exact ? *error : 0));
+    relative = pu__max(relative, pu__max(4 * DBL_EPSILON * e->kappa * c->mix, c->exact ? *error : 0));
     for (pu_int kind = 0; kind < c->chain->kinds; kind++)
         through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * r * (S + r), NULL));
     relative = pu__max(relative, (double)PU__EPS * through);
@@ -23179,8 +23184,7 @@ PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_par
     return pu_model_structural_at(model, steps, NULL, parts, count, report);
 }
 
-/* The same at times of the caller's. */
-/* Refuses parts, or adds up what they need: states, shocks, parameters, room. */
+/* What the parts need, added up; refuses what is no part, or longer than the series. */
 PU__FN pu_status pu__structural_count(pu__structural_draft *d, pu_int steps, const pu_part *parts, pu_report *report)
 {
     pu__structure *s = &d->s;
@@ -23216,6 +23220,7 @@ PU__FN pu_status pu__structural_count(pu__structural_draft *d, pu_int steps, con
     return PU_OK;
 }
 
+/* The same at times of the caller's. */
 PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const double *times, const pu_part *parts, pu_int count,
                                         pu_report *report)
 {

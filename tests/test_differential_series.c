@@ -441,7 +441,7 @@ static void run_part(series *m, int n)
             for (int j = 0; n == m->count && j < m->p; j++) want += coefficient(m, k, t, j) * (double)m->theta[m->params - m->p + j];
             off = fmax(off, fabs((double)mean[k * m->T + t] - want));
             off_variance = fmax(off_variance, fabs((double)fit[k * m->T + t] - variance) - expected[k].doubt[n][t]);
-            size = fmax(size, fabs(want) + sqrt(variance));
+            size = fmax(size, fabs(want) + sqrt(fmax(variance, 0)));
             size_variance = fmax(size_variance, variance);
             if (mean[k * m->T + t] != mean[k * m->T + t] || fit[k * m->T + t] != fit[k * m->T + t]) off = HUGE_VAL;
         }

@@ -401,7 +401,7 @@ TEST coefficients_are_those_of_the_process(void)
 {
     static const pu_part parts[] = {{PU_PART_AR, 2, 0}, {PU_PART_MA, 2, 0}, {PU_PART_LEVEL, 0, 0}, {PU_PART_MA, 1, 0}};
     const double g[5] = {0.5, -0.3, 0.2, 0.4, -0.6};
-    pu_real theta[8] = {0}, phi[2], ma[2], one[1];
+    pu_real theta[9] = {0}, phi[2], ma[2], one[1];
     pu_param param;
     pu_model m;
     pu_report r;

@@ -48,7 +48,7 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>levels >>series >>states >>chain >>fft >>fourier >>toeplitz
-    >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>shocks >>cholmod >>cells >>engines >>plan >>job >>load >>batch >>crossed >>sums >>gradient
+    >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>prices >>shocks >>cholmod >>cells >>engines >>plan >>job >>load >>batch >>crossed >>sums >>gradient
     >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>optimise >>checkpoint >>fit >>trial
                                      implementation
 
@@ -241,6 +241,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_structural puf_model_structural
 #define pu_model_structural_at puf_model_structural_at
 #define pu_model_part puf_model_part
+#define pu_model_coefficients puf_model_coefficients
 #define pu_model_dynamic_factors puf_model_dynamic_factors
 #define pu_csr puf_csr
 #define pu_low_rank puf_low_rank
@@ -837,6 +838,14 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model);
      PU_PART_CYCLE        rotation by `frequency` in (0, pi), damped by rho in (0, 1), noise of var.cycle in both states,
                           stationary                              [log var.cycle | logit rho | logit frequency]
      PU_PART_AR           stationary autoregression of order `size`    [atanh gamma.ar, partial autocorrelations | log var.ar]
+     PU_PART_MA           of the autoregression x just before it, which becomes an ARMA: y sees
+                          x_t + theta_1 x_{t-1} + .. + theta_size x_{t-size}, so that its noise e enters as e_t + theta_1 e_{t-1} + ..
+                                                                                                       [atanh gamma.ma]
+                          Not behind an autoregression: of white noise, of variance var.ma             [atanh gamma.ma | log var.ma]
+                          gamma.ma are to theta what partial autocorrelations are to -phi: all polynomials 1 + theta_1 L + .. whose
+                          roots are outside of the unit circle (invertible), and no others. pu_model_coefficients has phi and theta
+     PU_PART_NO_IRREGULAR not a part: y is the sum of the others without N(0, var.irregular), which theta then does not have either. One of them
+                          must move y at once: a level, a season, a cycle, an autoregression, a moving average, a Gaussian process
      PU_PART_MATERN12, 32, 52   Gaussian process with a Matern covariance of smoothness 1/2, 3/2, 5/2: exactly
                           Markov, O(T)                      [log var.matern | log length.matern]
    Levels, slopes and seasons begin diffuse: nothing is known of their first states, and no large number stands for that. The
@@ -856,7 +865,9 @@ typedef enum {
     PU_PART_AR,
     PU_PART_MATERN12,
     PU_PART_MATERN32,
-    PU_PART_MATERN52
+    PU_PART_MATERN52,
+    PU_PART_MA,
+    PU_PART_NO_IRREGULAR
 } pu_part_kind;
 typedef struct {
     pu_part_kind kind;
@@ -1086,7 +1097,10 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
    names the first of them, and the errors of the others hold whatever those are. Flat means: within the asymmetry of H
    (rounding, or noise of probes), or what a theta not quite at the minimum accounts for; on a log or atanh scale also a
    standard error above 30. PU_INEXACT: written, but some of the gradients lost more than half of their digits, and
-   differences of them more. PU_E_NOT_DEFINITE: H is negative somewhere, theta is no minimum (index: a parameter). */
+   differences of them more. PU_E_NOT_DEFINITE: H is negative somewhere, theta is no minimum (index: a parameter).
+   Entries that are linear (pu_param.linear: coefficients of regressors), two or more, are judged after their H has been made the identity:
+   their units and where they count from do not matter, an intercept and years 1875 .. 1972 are told apart; 2 gradients more each.
+   Memory: one block besides that of the gradients; a fixed one that is too small (or 0) is refused, report.bytes: the size for both. */
 PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                const pu_real *theta, pu_real *se, pu_report *report);
 /* The whole of (N H)^-1 (params x params), for errors of what is computed from several parameters: J C J' of its
@@ -1474,6 +1488,9 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
 PU_DEF pu_op pu_op_readouts(pu_int steps, pu_int states, pu_int outputs, const pu_real *C);
 /* What part i of a structural model adds to y, as a map of z: T x D, for pu_predict_result.map. Without rows where there is no such part. */
 PU_DEF pu_op pu_model_part(const pu_model *model, pu_int i);
+/* phi_1 .. phi_p of part i of a structural model where that is an autoregression, theta_1 .. theta_q where it is a moving average,
+   as of the last set. Returns how many: `size` of that part, and writes them to out unless that is NULL; 0: another part. */
+PU_DEF pu_int pu_model_coefficients(const pu_model *model, pu_int i, pu_real *out);
 
 /* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
    start[0] = 0, and columns strictly increase within a row. Anything else is refused with PU_E_SIZE and the entry of
@@ -9079,8 +9096,11 @@ typedef struct {
     pu_int kinds;          /* 1: all steps have the same F and B; T: each has its own */
     double *B0;            /* S x r0 */
     pu_int *diffuse;       /* d: states */
+    pu_int *lagged;        /* S: nonzero where the row of F is made of several parameters, those of an autoregression */
     const pu_real *readout; /* S: a Phi that is the readout of these numbers has the same row for every step */
     pu_int level;          /* a diffuse state that without shocks stays as it is and moves no other; -1: none */
+    int mixes;             /* the readout depends on parameters: y may see small differences of large states */
+    int exact;             /* psi may be infinite: y without noise. Then, or with `mixes`, of the shocks of a step y sees the first most */
 } pu__chain;
 
 /* The chain behind an operator. */
@@ -12274,11 +12294,29 @@ PU__FN pu_status pu__check_eta(const pu_lgm *model, const pu_data *data, pu_int 
     return status;
 }
 
+/* Is y without noise? A chain may say so, by an infinite psi. */
+PU__FN int pu__is_exact(const pu_lgm *model)
+{
+    return model->Gamma->form == PU_FORM_CHAIN && pu__chain_of(model->Gamma)->exact && (double)model->psi[0] == HUGE_VAL;
+}
+
+/* psi: positive and finite, or infinite everywhere. */
+PU__FN pu_status pu__check_psi(const pu_lgm *model, pu_report *report)
+{
+    pu_int M = model->Phi->rows;
+    if (!pu__is_exact(model))
+        return pu__check_array(M, model->psi, 1, "model.psi", -1, report);
+    for (pu_int i = 1; i < M; i++)
+        if ((double)model->psi[i] != HUGE_VAL)
+            return pu__fail(report, PU_E_ARGUMENT, "model.psi (infinite everywhere, or nowhere)", -1, i);
+    return PU_OK;
+}
+
 /* Numbers of the model: finite, positive where they must be; eta for n data, see pu__check_eta. */
 PU__FN pu_status pu__check_numbers(const pu_lgm *model, const pu_data *data, pu_int n, pu_report *report)
 {
-    pu_int D = model->Gamma->rows, M = model->Phi->rows;
-    pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
+    pu_int D = model->Gamma->rows;
+    pu_status status = pu__check_psi(model, report);
     if (!status)
         status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
     if (!status)
@@ -15119,7 +15157,8 @@ PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n
     pu__zeros(to->e + from, n_rows);
     pu__zeros(p->w_all, p->M);
     for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
-        pu_real psi = p->model->psi[row], e = y - (eta ? eta[row] : 0);
+        /* without noise the engine knows what a row counts */
+        pu_real psi = pu__is_exact(p->model) ? 1 : p->model->psi[row], e = y - (eta ? eta[row] : 0);
         pu_int i = from + (p->restricted ? observed : row);
         p->w_all[row] = psi;
         to->w[i] = psi;
@@ -15538,6 +15577,7 @@ typedef struct {
     double reference; /* what the level counts from */
     double largest;   /* of the shocks' means */
     double moves;     /* largest change of a state by F, in units of its noise: what gradients in F are made of */
+    double lags;      /* the same of the first state of an autoregression of order two or more */
     double row_terms, row_sum; /* largest phi_m's: sum of the sizes of its terms, and itself */
     pu__value v;      /* sizes of the terms */
     pu_real *eta;     /* M: where the gradient of eta is added up */
@@ -15559,15 +15599,15 @@ typedef struct {
     pu__chain_series *series;
     pu_int stretches; /* F in these: */
     pu__stretch *stretch;
-    pu_int *rows;     /* r0 + d: scratch */
+    pu_int *rows;     /* r0 + d, or r + S: scratch */
     pu_int *low, *high; /* r + S: the last row of W that has an entry in this column; S: the first row of L M' that has */
     pu_int wide;      /* r + S + columns: of a row of W */
-    double *W;        /* (r + S) x wide: see above; from column r on, its last S rows hold U and then u */
+    double *W;        /* (r + S) x wide: see above; from column r on, its last S rows hold U and then u. One row more for `hard` */
     double *other;    /* as much, for the next step's */
     double *row;      /* wide */
     double *g;        /* T x r x k: V^-1 g of each step */
     double *steps;    /* T x (r S + r r): V^-1 G, V^-1 of each step */
-    double *start;    /* (r0 + S) x (r0 + d + k), likewise */
+    double *start;    /* (r0 + S) x (r0 + d + k), likewise, and one row more */
     double *inverse;  /* (r0 + d)^2: of its triangle */
     double *first;    /* (r0 + d) x k: the means of w_0 and of the diffuse states */
     double *mean, *before; /* S x k: of the step at hand, and of that before it */
@@ -15585,7 +15625,7 @@ typedef struct {
     double *old;        /* S x S: of this */
     double mark;        /* the sum of its diagonal */
     double *alike;      /* S: the row of Phi of the last step, in units of its noise */
-    double *glide;      /* (S + 1) x (r + S + 1): what each entry of [u; e] adds to [V^-1 g; u; what is left] */
+    double *glide;      /* (S + 1) x (r + S + 1): what each entry of [u; e] adds to [V^-1 g; u; what is left], with prices to n as well */
     double *in, *out;   /* scratch: these, k columns */
     pu_int glides;      /* the step that it was made at, 0: none */
     double log_pivots;  /* of such a step */
@@ -15595,6 +15635,18 @@ typedef struct {
     double psi, root; /* of the row seen last, and the root of it */
     pu_int from, count; /* and its place within a step */
     double square_at_rest; /* phi'Sigma phi of all rows while L rests; -1: not known */
+    /* y without noise, and gradients in Phi where there is little: see pu__chain_price. Of a single series. */
+    int exact;        /* psi is infinite */
+    int hard;         /* the row of the step at hand is an equation, */
+    double *equal;    /* this its right-hand side, as many columns as W has */
+    pu_int pivot;     /* the start's shock that y sees most */
+    double *price;    /* T x (S + 2): n, phi'b, m of each step; NULL: not needed */
+    double *mixed;    /* S: the covariance of a price with s */
+    double mix;       /* largest of the terms that it, or psi Sigma phi, is the sum of, and of those of a price times a state */
+    double paid;      /* the sizes of the terms of the price seen last */
+    double *seen;     /* r + S, or r0 + d: phi'B and phi'F */
+    double shock;     /* mean of the first shock of the step at hand */
+    double *sizes;    /* r + S, or r0 + d: of the columns that an equation was taken out of */
 } pu__chain_work;
 
 typedef struct pu__cholmod pu__cholmod;
@@ -16376,6 +16428,206 @@ PU__FN pu_status pu__kalman_solve(PU__COLUMNS_ARGS)
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>prices   chains whose y has no noise, or little beside what a moving average makes of it
+
+   y without noise (psi infinite): a row of observations is an equation phi's_t = y. Of the shocks of its step y sees the first one most; the
+   equation takes that one's place among the unknowns, as elimination with a pivot does, and leaves |w|^2/2 of it as a row on s_{t-1}.
+   No number stands for infinity. Such series, and those with parameters in Phi, come one at a time.
+   ------------------------------------------------------------------------------------------------ */
+
+/* Does a chain ask for prices? */
+PU__FN int pu__chain_has_prices(const pu__chain *chain) { return chain->mixes || chain->exact; }
+
+/* What y pays: the price of an observation, lambda = psi (y - phi's), is minus the gradient in eta, and -E lambda s that in phi. Where
+   there is little noise, or none, these are small differences times large numbers. But integration by parts in a shock w that
+   enters by b, B's column, gives
+     E s_t (w - lambda phi'b + b'q) = b,   b'q = m's_t - n,   m = U'U b,   n = u'U b,   U and u of the observations behind t,
+   so that lambda = (w + m's - n) / phi'b, and E lambda s likewise. Keeps n, phi'b and m of step t; n of column `at` of u. */
+PU__FN void pu__chain_price(pu__chain_work *c, pu_int t, pu_int at, const double *b)
+{
+    pu_int S = c->chain->S, r = c->chain->r;
+    double *price = c->price + t * (S + 2), *m = price + 2;
+    memset(price, 0, (size_t)(S + 2) * sizeof *price);
+    for (pu_int i = 0; i < S; i++) {
+        const double *U = c->W + (r + i) * c->wide + r;
+        double sum = 0;
+        for (pu_int j = i; j < S; j++)
+            sum += U[j] * b[j];
+        for (pu_int j = i; sum != 0 && j < S; j++)
+            m[j] += sum * U[j];
+        price[0] += sum * U[S + at];
+        price[1] += (double)c->chain->readout[i] * b[i];
+    }
+}
+
+/* The same for the first shock of step t, of all steps but the first. */
+PU__FN void pu__chain_price_step(pu__chain_work *c, pu_int t, pu_int column)
+{
+    pu__sparse_rows B = pu__chain_at(&c->chain->B, pu__chain_kind(c->chain, t));
+    double *b = c->row;
+    memset(b, 0, (size_t)c->chain->S * sizeof *b);
+    for (pu_int i = 0; i < c->chain->S; i++)
+        for (pu_int at = B.start[i]; at < B.start[i + 1]; at++)
+            if (B.col[at] == 0)
+                b[i] += B.value[at];
+    pu__chain_price(c, t, column, b);
+}
+
+/* Which of the start's unknowns y sees most: a shock, or without any a diffuse state. seen: what it sees, that one first. */
+PU__FN void pu__chain_look_first(pu__chain_work *c)
+{
+    const pu__chain *k = c->chain;
+    double most = 0, *seen = c->seen, swap;
+    memset(seen, 0, (size_t)(k->r0 + k->d) * sizeof *seen);
+    for (pu_int i = 0; i < k->S; i++)
+        for (pu_int j = 0; j < k->r0; j++)
+            seen[j] += (double)k->readout[i] * k->B0[i * k->r0 + j];
+    for (pu_int j = 0; j < k->d; j++)
+        seen[k->r0 + j] = (double)k->readout[k->diffuse[j]];
+    c->pivot = 0;
+    for (pu_int j = 0; j < (k->r0 ? k->r0 : k->d); j++)
+        if (fabs(seen[j]) > most) {
+            most = fabs(seen[j]);
+            c->pivot = j;
+        }
+    swap = seen[0];
+    seen[0] = seen[c->pivot];
+    seen[c->pivot] = swap;
+}
+
+/* The price of the first step; with a shock of the start as w, or none where that is a diffuse state. */
+PU__FN void pu__chain_price_first(pu__chain_work *c)
+{
+    const pu__chain *k = c->chain;
+    double *b = c->row;
+    pu__chain_look_first(c);
+    memset(b, 0, (size_t)k->S * sizeof *b);
+    if (k->r0 == 0)
+        b[k->diffuse[c->pivot]] = 1;
+    for (pu_int i = 0; k->r0 > 0 && i < k->S; i++)
+        b[i] = k->B0[i * k->r0 + c->pivot];
+    pu__chain_price(c, 0, 0, b);
+}
+
+/* The equation seen'x = c->equal, k columns of it, in the place of row 0 of W (rows x (cols + k), `wide` apart), which goes to the last
+   row, and x_0 by it out of all others. What columns are differences of, squared, is in c->sizes: rounding is relative to that. */
+PU__FN void pu__chain_pin(pu__chain_work *c, pu_int rows, pu_int cols, pu_int k, pu_int wide, double *W)
+{
+    memcpy(W + (rows - 1) * wide, W, (size_t)(cols + k) * sizeof *W);
+    memset(c->sizes, 0, (size_t)cols * sizeof *c->sizes);
+    for (pu_int j = 0; j < cols + k; j++)
+        W[j] = (j < cols ? c->seen[j] : c->equal[j - cols]) / c->seen[0];
+    for (pu_int i = 1; i < rows; i++) {
+        double *row = W + i * wide, by = row[0];
+        for (pu_int j = 1; by != 0 && j < cols + k; j++) {
+            double off = by * W[j];
+            if (j < cols)
+                c->sizes[j] += row[j] * row[j] + off * off;
+            row[j] -= off;
+        }
+        row[0] = 0;
+    }
+}
+
+/* phi'B and phi'F of step t. */
+PU__FN void pu__chain_face(pu__chain_work *c, pu_int t)
+{
+    const pu__chain *k = c->chain;
+    pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
+    memset(c->seen, 0, (size_t)(k->r + k->S) * sizeof *c->seen);
+    for (pu_int i = 0; i < k->S; i++) {
+        double h = (double)k->readout[i];
+        for (pu_int at = B.start[i]; h != 0 && at < B.start[i + 1]; at++)
+            c->seen[B.col[at]] += h * B.value[at];
+        for (pu_int at = F.start[i]; h != 0 && at < F.start[i + 1]; at++)
+            c->seen[k->r + F.col[at]] += h * F.value[at];
+    }
+}
+
+/* Back to the unknowns' own order, and no noise in the equation. V is no triangle any more. */
+PU__FN void pu__chain_unpin(pu__chain_work *c, pu_int cols)
+{
+    double *V = c->inverse, *x = c->first, swap;
+    V[0] = 0;
+    swap = x[0];
+    x[0] = x[c->pivot];
+    x[c->pivot] = swap;
+    for (pu_int j = 0; j < cols; j++) {
+        swap = V[j];
+        V[j] = V[c->pivot * cols + j];
+        V[c->pivot * cols + j] = swap;
+    }
+}
+
+/* What y sees of the first shock of step t: y without noise counts in these. */
+PU__FN double pu__chain_unit(const pu__chain_work *c, pu_int t)
+{
+    return fabs(c->price[c->like[t] * (c->chain->S + 2) + 1]);
+}
+
+/* Are the gradients of a row of step t made of its price? Where y sees more of a shock than there is noise. */
+PU__FN int pu__chain_priced(const pu__chain_work *c, pu_int t, double psi)
+{
+    double b = pu__chain_unit(c, t);
+    return c->exact || psi * b * b > 1;
+}
+
+/* The mean of that price, from that of s_t. The terms that it is the sum of are among those of the gradient in eta. */
+PU__FN double pu__chain_paid(pu__chain_work *c, pu_int t)
+{
+    pu__value *v = &c->series->v;
+    pu_int S = c->chain->S;
+    const double *price = c->price + c->like[t] * (S + 2);
+    double n = c->price[t * (S + 2)], sum = c->shock - n, terms = fabs(c->shock) + fabs(n);
+    for (pu_int i = 0; i < S; i++) {
+        sum += price[2 + i] * c->mean[i];
+        terms += fabs(price[2 + i] * c->mean[i]);
+    }
+    c->paid = terms / fabs(price[1]);
+    v->terms = pu__max(v->terms, c->paid);
+    v->eta = pu__max(v->eta, fabs(sum / price[1]));
+    return sum / price[1];
+}
+
+/* Its covariance with s_t, (cov(s, w) + Sigma m - b) / phi'b: N is that of step t, L the factor for s_{t-1} still. Where it is not
+   asked for, psi Sigma phi is: the size of the terms of either. G: V^-1 G of step t, behind which is V^-1. */
+PU__FN void pu__chain_mix(pu__chain_work *c, pu_int t, const double *G, double psi)
+{
+    const pu__chain *k = c->chain;
+    pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
+    const double *price = c->price + c->like[t] * (S + 2), *V = G + r * S;
+    double *mixed = c->mixed;
+    int priced = pu__chain_priced(c, t, psi);
+    if (t == 0)
+        V = c->inverse + c->pivot * cols;
+    memset(mixed, 0, (size_t)S * sizeof *mixed);
+    for (pu_int l = 0; l < c->q + S; l++) {
+        const double *row = c->N + l * S;
+        double by = pu__ssm_dot(S, row, price + 2); /* and what the shock has of this row's noise */
+        double most = 0, terms = 0;
+        for (pu_int i = 0; i < S; i++) {
+            most = pu__max(most, fabs(row[i]));
+            terms += fabs(row[i] * (priced ? price[2 + i] / price[1] : psi * (double)k->readout[i]));
+        }
+        c->mix = pu__max(c->mix, most * terms);
+        if (l < c->q && (t > 0 || k->r0 > 0))
+            by += V[l];
+        else if (t > 0)
+            by -= pu__ssm_dot(l - c->q + 1, G, c->L + (l - c->q) * S);
+        for (pu_int i = 0; i < S; i++)
+            mixed[i] += row[i] * by;
+    }
+    for (pu_int i = 0; i < S; i++) {
+        pu__sparse_rows B = pu__chain_at(&k->B, pu__chain_kind(k, t));
+        for (pu_int at = B.start[i]; t > 0 && at < B.start[i + 1]; at++)
+            mixed[i] -= B.col[at] == 0 ? B.value[at] : 0;
+        if (t == 0 && k->r0 > 0)
+            mixed[i] -= k->B0[i * k->r0 + c->pivot];
+        mixed[i] /= price[1];
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>shocks   the Kalman engine of a chain, which works with its shocks
 
    Backward in time the engine keeps what the observations from t on say of s_t, as a least squares problem in triangular form:
@@ -16392,9 +16644,10 @@ PU__FN pu_status pu__kalman_solve(PU__COLUMNS_ARGS)
    ------------------------------------------------------------------------------------------------ */
 
 /* Sizes that the loops of a step run to: states, shocks, series. Handed on from function to function, so that compilers make code of
-   its own for a single series and for a single state, which have most of their loops to save. */
+   its own for a single series and for a single state, which have most of their loops to save; and for series without prices. */
 typedef struct {
     pu_int S, r, k;
+    pu_int price; /* 1: with prices, of a single series; else 0 */
 } pu__dims;
 
 /* sum_i a_i b_i in double, four sums side by side. */
@@ -16555,7 +16808,7 @@ PU__INLINE double pu__chain_root(pu__chain_work *c, double psi)
 {
     if (psi != c->psi) {
         c->psi = psi;
-        c->root = sqrt(psi);
+        c->root = c->exact ? 1 : sqrt(psi);
     }
     return c->root;
 }
@@ -16583,11 +16836,11 @@ PU__FN pu_int pu__chain_row(pu__direct *e, pu_int t, pu_int place, double *h, pu
 }
 
 /* Log of the product of the first n pivots of W, which are positive or were never touched: added to logs. The largest ratio
-   of a column to its pivot goes to kappa. */
-PU__INLINE void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const double *W, pu__logs *logs)
+   of a column to its pivot goes to kappa. sizes: squares that columns had besides, or NULL. */
+PU__INLINE void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const double *W, const double *sizes, pu__logs *logs)
 {
     for (pu_int j = 0; j < n; j++) {
-        double square = 0, pivot = fabs(W[j * (wide + 1)]);
+        double square = sizes ? sizes[j] : 0, pivot = fabs(W[j * (wide + 1)]);
         for (pu_int i = 0; i <= j; i++)
             square += W[i * wide + j] * W[i * wide + j];
         e->kappa = pu__max(e->kappa, sqrt(square) / pivot);
@@ -16604,13 +16857,26 @@ PU__INLINE void pu__upper_product(pu_int n, pu_int k, const double *A, pu_int wi
             pu__add_short(k, A[i * n + l], X + l * wide, Y + i * k);
 }
 
+/* Rows of W (r + S + 1 of them) triangular again, with the equation of step t among them; what the last one keeps is beyond the triangle. */
+PU__FN void pu__chain_solve_hard(pu__chain_work *c, pu_int t, pu_int k, pu__logs *logs)
+{
+    pu_int all = c->chain->r + c->chain->S;
+    pu__chain_face(c, t);
+    pu__chain_pin(c, all + 1, all, k, c->wide, c->W);
+    pu__logs_add(logs, fabs(c->seen[0]));
+    for (pu_int j = 0; j < all; j++)
+        c->rows[j] = all;
+    pu__triangular(c->rows, all, all + k, c->wide, c->W);
+}
+
 /* Step t's shocks out of W, k columns u of which are at work: see above. V^-1 g, r x k, goes to g, what the way forward needs
-   besides is kept. */
+   besides is kept. Of an equation something is left in the row behind W. */
 PU__INLINE void pu__chain_back(pu__direct *e, pu__dims d, pu_int t, double *g, pu__logs *logs)
 {
     pu__chain_work *c = &e->chain;
     const pu__chain *chain = c->chain;
     pu_int S = d.S, r = d.r, k = d.k, wide = c->wide;
+    int hard = d.price && c->hard;
     double *G = c->steps + t * r * (S + r), *Vi = G + r * S, *to = c->other, *from = c->W;
     pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
     c->W = to;
@@ -16630,11 +16896,16 @@ PU__INLINE void pu__chain_back(pu__direct *e, pu__dims d, pu_int t, double *g, p
                 to[i * wide + B.col[at]] += B.value[at] * from[i * wide + j];
         pu__stretch_add_t(c, F.value, j, from + j * wide, to + j * wide + r);
     }
-    pu__triangular(c->low, r + S, r + S + k, wide, c->W);
-    pu__chain_pivots(e, r, wide, c->W, logs);
+    if (hard)
+        pu__chain_solve_hard(c, t, k, logs);
+    else
+        pu__triangular(c->low, r + S, r + S + k, wide, c->W);
+    pu__chain_pivots(e, r, wide, c->W, hard ? c->sizes : NULL, logs);
     pu__invert_upper(r, wide, c->W, Vi);
     pu__upper_product(r, S, Vi, wide, c->W + r, G);
     pu__upper_product(r, k, Vi, wide, c->W + r + S, g);
+    if (hard)
+        Vi[0] = 0; /* no noise in the equation */
 }
 
 /* e of the observed row number `place` of series j, from the reference on. */
@@ -16661,6 +16932,13 @@ PU__INLINE pu_status pu__chain_absorb(pu__direct *e, pu__dims d, pu_int t, pu_in
 {
     pu__chain_work *c = &e->chain;
     pu_int S = d.S, k = d.k, first = 0, count = 0;
+    if (d.price) {
+        c->hard = 0;
+        if (t > 0)
+            pu__chain_price_step(c, t, 0);
+        else
+            pu__chain_price_first(c);
+    }
     for (;; --*seen) {
         double *y = c->row, root;
         pu_int row = pu__chain_row(e, t, *seen - 1, c->square, &first, &count);
@@ -16674,6 +16952,11 @@ PU__INLINE pu_status pu__chain_absorb(pu__direct *e, pu__dims d, pu_int t, pu_in
             y[first + j] = root * c->square[j];
         for (pu_int j = 0; j < k; j++)
             y[S + j] = root * pu__chain_e(e, j, *seen - 1, e->row, first, count);
+        if (d.price && c->exact) {
+            c->hard = 1;
+            c->equal[0] = y[S];
+            continue;
+        }
         pu__chain_take(c, d, y);
         for (pu_int j = 0; j < k; j++)
             c->series[j].value += y[S + j] * y[S + j] / 2;
@@ -16736,12 +17019,14 @@ PU__INLINE void pu__chain_rest(pu__chain_work *c, pu_int S, pu_int wide, const d
         c->calm = known ? c->calm + 1 : 0;
 }
 
-/* The linear map of a step that leaves U as it is: what it makes of the unit vectors, in the place of [u; e]. */
-PU__FN void pu__chain_learn(pu__direct *e, pu_int t)
+/* The linear map of a step that leaves U as it is: what it makes of the unit vectors, in the place of [u; e].
+   price: with that of the step. */
+PU__FN void pu__chain_learn(pu__direct *e, pu_int t, pu_int price)
 {
     pu__chain_work *c = &e->chain;
     pu_int S = c->chain->S, r = c->chain->r, n = S + 1, wide = c->wide;
-    pu__dims d = {S, r, n};
+    pu__dims d = {S, r, n, price};
+    pu_int rows = r + n + price;
     double *y = c->row, *g = c->out, *u = c->in;
     pu__logs logs = {0, 1};
     for (pu_int i = 0; i < S; i++) {
@@ -16750,14 +17035,22 @@ PU__FN void pu__chain_learn(pu__direct *e, pu_int t)
         for (pu_int at = 0; at < n; at++)
             row[at] = i == at;
     }
+    for (pu_int at = 0; price && at < n; at++) {
+        pu__chain_price_step(c, t, at);
+        c->glide[at * rows + r + n] = c->price[t * (S + 2)];
+    }
     memcpy(y, c->alike, (size_t)S * sizeof *y);
     for (pu_int at = 0; at < n; at++)
-        y[S + at] = at == S;
-    pu__chain_take(c, d, y);
+        c->equal[at] = y[S + at] = at == S;
+    c->hard = price && c->exact;
+    if (!c->hard)
+        pu__chain_take(c, d, y);
     pu__chain_back(e, d, t, g, &logs);
+    if (c->hard)
+        memcpy(y + S, c->W + (r + S) * wide + r + S, (size_t)n * sizeof *y);
     for (pu_int at = 0; at < n; at++)
         for (pu_int i = 0; i <= r + S; i++) {
-            double *to = c->glide + at * (r + n) + i;
+            double *to = c->glide + at * rows + i;
             *to = i < r ? g[i * n + at] : i < r + S ? c->W[i * wide + r + S + at] : y[S + at];
         }
     c->log_pivots = logs.sum + log(logs.product);
@@ -16770,7 +17063,7 @@ PU__FN void pu__chain_learn(pu__direct *e, pu_int t)
 PU__INLINE void pu__chain_glide(pu__direct *e, pu__dims d, pu_int t, pu_int place, pu__logs *logs)
 {
     pu__chain_work *c = &e->chain;
-    pu_int S = d.S, r = d.r, k = d.k, n = S + 1, rows = r + n, wide = c->wide;
+    pu_int S = d.S, r = d.r, k = d.k, n = S + 1, rows = r + n + d.price, wide = c->wide;
     double *in = c->in, *out = c->out, *u = c->W + r * wide + r + S;
     for (pu_int i = 0; i < S; i++)
         memcpy(in + i * k, u + i * wide, (size_t)k * sizeof *in);
@@ -16787,6 +17080,8 @@ PU__INLINE void pu__chain_glide(pu__direct *e, pu__dims d, pu_int t, pu_int plac
         memcpy(u + i * wide, out + (r + i) * k, (size_t)k * sizeof *out);
     for (pu_int j = 0; j < k; j++)
         c->series[j].value += out[(r + S) * k + j] * out[(r + S) * k + j] / 2;
+    if (d.price)
+        c->price[t * (S + 2)] = out[r + n];
     c->like[t] = c->glides;
     logs->sum += c->log_pivots;
 }
@@ -16796,8 +17091,8 @@ PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_rep
 {
     pu__chain_work *c = &e->chain;
     const pu__chain *chain = c->chain;
-    pu_int S = chain->S, r0 = chain->r0, cols = r0 + chain->d, k = c->k, wide = cols + k;
-    memset(c->start, 0, (size_t)((r0 + S) * wide) * sizeof *c->start);
+    pu_int S = chain->S, r0 = chain->r0, cols = r0 + chain->d, k = c->k, wide = cols + k, rows = r0 + S + c->hard;
+    memset(c->start, 0, (size_t)(rows * wide) * sizeof *c->start);
     for (pu_int i = 0; i < r0; i++)
         c->start[i * (wide + 1)] = 1;
     for (pu_int i = 0; i < S; i++) {
@@ -16809,9 +17104,18 @@ PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_rep
         for (pu_int j = 0; j < chain->d; j++)
             to[r0 + j] = chain->diffuse[j] >= i ? U[chain->diffuse[j]] : 0;
         memcpy(to + cols, U + S, (size_t)k * sizeof *to);
+        if (c->hard) {
+            double swap = to[0];
+            to[0] = to[c->pivot];
+            to[c->pivot] = swap;
+        }
+    }
+    if (c->hard) {
+        pu__chain_pin(c, rows, cols, k, wide, c->start);
+        pu__logs_add(logs, fabs(c->seen[0]));
     }
     for (pu_int j = 0; j < cols; j++)
-        c->rows[j] = r0 + S - 1;
+        c->rows[j] = rows - 1;
     pu__triangular(c->rows, cols, wide, wide, c->start);
     for (pu_int j = 0; j < cols; j++) {
         double square = 0, pivot = fabs(c->start[j * (wide + 1)]);
@@ -16821,8 +17125,8 @@ PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_rep
             return pu__fail(report, square >= 0 ? PU_E_NOT_DEFINITE : PU_NONFINITE,
                             "A (diffuse start: the data do not identify this state)", n, j < r0 ? -1 : chain->diffuse[j - r0]);
     }
-    pu__chain_pivots(e, cols, wide, c->start, logs);
-    for (pu_int i = cols; i < r0 + S; i++)
+    pu__chain_pivots(e, cols, wide, c->start, c->hard ? c->sizes : NULL, logs);
+    for (pu_int i = cols; i < rows; i++)
         for (pu_int j = 0; j < k; j++)
             c->series[j].value += c->start[i * wide + cols + j] * c->start[i * wide + cols + j] / 2;
     pu__invert_upper(cols, wide, c->start, c->inverse);
@@ -16870,6 +17174,9 @@ PU__FN void pu__chain_first(pu__direct *e)
     const double *V = c->inverse;
     pu__upper_product(cols, k, V, cols + k, c->start + cols, x);
     pu__chain_largest(c, r0, k, x);
+    if (c->hard)
+        pu__chain_unpin(c, cols);
+    c->shock = r0 > 0 ? x[c->pivot * k] : 0;
     /* N = [([B0 X] V^-1)'; 0] */
     c->q = cols;
     memset(c->N, 0, (size_t)((cols + S) * S) * sizeof *c->N);
@@ -16878,12 +17185,12 @@ PU__FN void pu__chain_first(pu__direct *e)
     for (pu_int i = 0; i < S; i++)
         for (pu_int j = 0; j < r0; j++) {
             double b = chain->B0[i * r0 + j];
-            for (pu_int l = j; b != 0 && l < cols; l++)
+            for (pu_int l = 0; b != 0 && l < cols; l++)
                 c->N[l * S + i] += b * V[j * cols + l];
         }
     for (pu_int j = 0; j < chain->d; j++) {
         pu_int i = chain->diffuse[j];
-        for (pu_int l = r0 + j; l < cols; l++)
+        for (pu_int l = 0; l < cols; l++)
             c->N[l * S + i] += V[(r0 + j) * cols + l];
     }
     for (pu_int i = 0; i < r0; i++) {
@@ -17012,8 +17319,8 @@ PU__FN double pu__chain_variance(const pu__chain_work *c, pu_int i)
 
 /* How far F moves a state, in units of its noise, at most: from states of which s, k apart, is the mean and L the factor. Or, with the sums
    of gradients in F, and behind them in B, how far that takes those in place of the states, as a share of the latter. Parts that
-   are not diffuse are those with parameters in F. kind: of the step. */
-PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double *s, const double *Delta)
+   are not diffuse are those with parameters in F. kind: of the step. *lags: the largest such move of an autoregression so far; may be NULL. */
+PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double *s, const double *Delta, double *lags)
 {
     const pu__chain *k = c->chain;
     pu__sparse_rows F = pu__chain_at(&k->F, kind), B = pu__chain_at(&k->B, kind);
@@ -17035,6 +17342,8 @@ PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double
             move += fabs(F.value[at] - (i == j)) * size / sqrt(noise);
         }
         most = pu__max(most, move / share);
+        if (lags && k->lagged[i])
+            *lags = pu__max(*lags, move);
     }
     return most;
 }
@@ -17118,6 +17427,27 @@ PU__INLINE pu_status pu__chain_row_terms(pu__direct *e, pu_int k, pu_int row, pu
     return pu__note_failure(p, Phi->row_grad(Phi, row, z, lane + s->Phi), "Phi.row_grad");
 }
 
+/* The same for row t, the chain's own readout of step t, by its price lambda: eta: -lambda   phi: -E lambda s. z: S entries, or NULL. */
+PU__FN pu_status pu__chain_price_terms(pu__direct *e, pu_int t, double square, double *z, pu_real *lane)
+{
+    pu__chain_work *c = &e->chain;
+    pu__posterior *p = e->post;
+    const pu__slots *s = &p->slots;
+    const pu_op *Phi = p->model->Phi;
+    double psi = (double)p->model->psi[t], price = pu__chain_paid(c, t);
+    if (!c->exact)
+        lane[s->psi + t] += (pu_real)((c->left[0] * c->left[0] + square - 1 / psi) / 2);
+    c->series->eta[t] -= (pu_real)price;
+    if (!z)
+        return PU_OK;
+    for (pu_int i = 0; i < c->chain->S; i++) {
+        double x = c->mean[i] + (i == c->chain->level ? c->series->reference : 0);
+        c->mix = pu__max(c->mix, c->paid * fabs(x));
+        z[i] = -c->mixed[i] - price * x;
+    }
+    return pu__note_failure(p, Phi->row_grad(Phi, t, z, lane + s->Phi), "Phi.row_grad");
+}
+
 /* What the row of Phi in e->row, `count` entries from state `first` on, makes of the mean of each series: phi's into c->left, or
    where that is observed as row number `place` (else -1) e - phi's. square: phi'Sigma phi. */
 PU__INLINE void pu__chain_look(pu__direct *e, pu_int k, pu_int place, pu_int first, pu_int count, double psi, double square)
@@ -17143,6 +17473,28 @@ PU__INLINE void pu__chain_look(pu__direct *e, pu_int k, pu_int place, pu_int fir
     }
 }
 
+/* The same for row t, observed or not, of y without noise, which counts in units of what is new: these are what y's noise would be one step
+   before. */
+PU__FN void pu__chain_look_exact(pu__direct *e, pu_int t, pu_int place)
+{
+    pu__chain_work *c = &e->chain;
+    pu__chain_series *one = c->series;
+    double there = 0, terms = 0, unit = pu__chain_unit(c, t), y;
+    for (pu_int i = 0; i < c->chain->S; i++) {
+        double term = (double)e->row[i] * c->mean[i];
+        there += term;
+        terms += fabs(term);
+    }
+    one->row_terms = pu__max(one->row_terms, terms);
+    one->row_sum = pu__max(one->row_sum, fabs(there) + unit);
+    if (place < 0)
+        return;
+    c->trace += 1;
+    y = pu__chain_e(e, 0, place, e->row, 0, c->chain->S);
+    c->left[0] = y - there;
+    pu__chain_sizes(&one->v, 1 / (unit * unit), 1 / unit, y, y - unit * c->shock);
+}
+
 /* What the rows of Phi see of step t: their terms of the gradient (lane may be NULL), and fit = phi_m'Sigma phi_m of every row,
    observed or not (may be NULL). *row, *seen: the next row, the next observed one. */
 PU__INLINE pu_status pu__chain_rows(pu__direct *e, pu__dims d, pu_int t, pu_int *row, pu_int *seen, pu_real *lane, pu_real *fit)
@@ -17153,8 +17505,9 @@ PU__INLINE pu_status pu__chain_rows(pu__direct *e, pu__dims d, pu_int t, pu_int 
     for (; *row < p->M; ++*row) {
         pu_int at = t * S, count = c->plain ? S : pu__phi_row(e, *row, &at);
         int observed = *seen < p->observed && p->list[*seen] == *row;
-        double square = 0;
+        double square = 0, psi = (double)p->model->psi[*row];
         double *z = lane && p->slots.want_Phi ? c->row : NULL;
+        int exact = d.price && c->exact, priced = d.price && pu__chain_priced(c, t, psi);
         if (c->plain && *row != t)
             return PU_OK;
         if (count < 1 || at % S + count > S)
@@ -17167,23 +17520,31 @@ PU__INLINE pu_status pu__chain_rows(pu__direct *e, pu__dims d, pu_int t, pu_int 
             if (entries < 1 || there_at / S != t || there_at % S + entries > S)
                 return PU_E_UNSUPPORTED;
             fit[*row] = (pu_real)pu__chain_seen(c, S, e->row, there_at % S, entries, NULL);
+            if (exact && observed && p->map == p->model->Phi)
+                fit[*row] = 0;
             (void)pu__phi_row(e, *row, &there_at);
         }
-        if (observed && lane && c->square_at_rest >= 0 && !z)
+        if (observed && lane && c->square_at_rest >= 0 && (!z || priced))
             square = c->square_at_rest;
-        else if (observed && lane)
-            square = pu__chain_seen(c, S, e->row, at, count, z);
-        pu__chain_look(e, d.k, observed ? *seen : -1, at, count, (double)p->model->psi[*row], square);
+        else if (observed && lane && !exact)
+            square = pu__chain_seen(c, S, e->row, at, count, priced ? NULL : z);
+        if (exact)
+            pu__chain_look_exact(e, t, observed ? *seen : -1);
+        else
+            pu__chain_look(e, d.k, observed ? *seen : -1, at, count, psi, square);
         *seen += observed;
-        if (observed && lane && pu__chain_row_terms(e, d.k, *row, at, count, square, z, lane))
+        if (!observed || !lane)
+            continue;
+        if (priced ? pu__chain_price_terms(e, t, square, z, lane) :
+                     pu__chain_row_terms(e, d.k, *row, at, count, square, z, lane))
             return PU_E_OPERATOR;
     }
     return PU_OK;
 }
 
 /* Makes ready for c->k series of the same observed rows. The level of each counts from the mean of its y on: no digits for what it
-   has in common. */
-PU__FN void pu__chain_open(pu__direct *e)
+   has in common. n: the number of the first. */
+PU__FN pu_status pu__chain_open(pu__direct *e, pu_int n, pu_report *report)
 {
     pu__chain_work *c = &e->chain;
     const pu__chain *k = c->chain;
@@ -17195,12 +17556,17 @@ PU__FN void pu__chain_open(pu__direct *e)
     c->like[0] = 0;
     c->psi = 0;
     c->count = 0;
+    c->pivot = 0;
+    c->hard = 0;
+    c->exact = pu__is_exact(p->model);
     c->calm = -1;
     c->mark = -1;
     c->glides = 0;
     c->square_at_rest = -1;
     e->kappa = 1;
     c->plain = Phi->data == k->readout && Phi->rows == k->T && Phi->params == k->S;
+    if (c->exact && !c->plain)
+        return pu__fail(report, PU_E_UNSUPPORTED, "model.psi (infinite: only with the Phi of the model)", n, -1);
     if (c->plain)
         pu__copy(e->row, k->readout, k->S);
     for (pu_int j = 0; j < c->k; j++) {
@@ -17210,6 +17576,7 @@ PU__FN void pu__chain_open(pu__direct *e)
         c->series[j].reference = k->level >= 0 && p->observed > 0 ? sum / (double)p->observed : 0;
         c->series[j].value = 0;
     }
+    return PU_OK;
 }
 
 /* Backward through the steps: all observations into U, value, log pivots. n: the number of the first series, for messages. */
@@ -17224,7 +17591,7 @@ PU__INLINE pu_status pu__chain_steps_back(pu__direct *e, pu__dims d, pu__logs *l
         }
         /* learning costs about as much as a few steps */
         if (c->calm > 2 && c->glides == 0 && t > 8)
-            pu__chain_learn(e, t);
+            pu__chain_learn(e, t, d.price);
         if (c->glides > 0 && t > 0) {
             pu__chain_glide(e, d, t, --seen, logs);
             continue;
@@ -17234,6 +17601,10 @@ PU__INLINE pu_status pu__chain_steps_back(pu__direct *e, pu__dims d, pu__logs *l
         if (t == 0)
             break;
         pu__chain_back(e, d, t, c->g + t * d.r * d.k, logs);
+        if (d.price && c->hard) {
+            double over = c->W[(d.r + d.S) * (c->wide + 1)];
+            c->series->value += over * over / 2;
+        }
         c->like[t] = t;
         pu__chain_rest(c, d.S, c->wide, c->W + d.r * (c->wide + 1));
     }
@@ -17245,15 +17616,22 @@ PU__INLINE pu_status pu__chain_steps_back(pu__direct *e, pu__dims d, pu__logs *l
 /* The sizes at hand are those of a single state, shock and series. */
 PU__FN int pu__chain_is_single(const pu__chain_work *c) { return c->chain->S == 1 && c->chain->r == 1 && c->k == 1; }
 
+/* There are prices, and they are of rows of Phi. */
+PU__FN int pu__chain_is_priced(const pu__chain_work *c) { return c->price && c->plain; }
+
 /* Backward: the steps, then the start; see above. */
 PU__FN pu_status pu__chain_filter(pu__direct *e, pu_int n, pu_report *report)
 {
     pu__chain_work *c = &e->chain;
-    const pu__dims single = {1, 1, 1}, one = {c->chain->S, c->chain->r, 1}, all = {c->chain->S, c->chain->r, c->k};
+    const pu__dims single = {1, 1, 1, 0}, one = {c->chain->S, c->chain->r, 1, 0}, all = {c->chain->S, c->chain->r, c->k, 0};
+    const pu__dims priced = {c->chain->S, c->chain->r, 1, 1};
     pu__logs logs = {0, 1};
     pu_status status;
-    pu__chain_open(e);
-    if (pu__chain_is_single(c))
+    if (pu__chain_open(e, n, report))
+        return report->status;
+    if (pu__chain_is_priced(c))
+        status = pu__chain_steps_back(e, priced, &logs, n, report);
+    else if (pu__chain_is_single(c))
         status = pu__chain_steps_back(e, single, &logs, n, report);
     else if (c->k == 1)
         status = pu__chain_steps_back(e, one, &logs, n, report);
@@ -17273,7 +17651,7 @@ PU__INLINE void pu__chain_keep(pu__chain_work *c, pu__dims d, pu_int t, int move
     for (pu_int j = 0; j < d.k; j++) {
         pu__chain_series *one = c->series + j;
         if (moves)
-            one->moves = pu__max(one->moves, pu__chain_moves(c, pu__chain_kind(chain, t), c->before + j, NULL));
+            one->moves = pu__max(one->moves, pu__chain_moves(c, pu__chain_kind(chain, t), c->before + j, NULL, &one->lags));
         for (pu_int i = 0; one->x && i < S; i++)
             one->x[t * S + i] = (pu_real)(c->mean[i * d.k + j] + (i == chain->level ? one->reference : 0));
     }
@@ -17301,8 +17679,15 @@ PU__INLINE pu_status pu__chain_steps_ahead(pu__direct *e, pu__dims d, int spread
             pu__chain_shocks(c, d, t);
         if (t > 0 && spread && !rests)
             pu__chain_transition(c, d, t);
-        /* at rest the means alone change: a sample of them */
-        pu__chain_keep(c, d, t, moves && t > 0 && spread && (!rests || t % 8 == 0));
+        if (d.price) {
+            c->shock = t > 0 && d.r > 0 ? c->w[0] : c->shock;
+            if (t == 0 && !spread)
+                pu__chain_spread(c, S, 1);
+            if (lane && e->post->slots.want_Phi && !rests)
+                pu__chain_mix(c, t, pu__chain_G(c, t), (double)e->post->model->psi[t]);
+        }
+        /* at rest the means alone change, a sample of them; without covariances L is that of the start */
+        pu__chain_keep(c, d, t, moves && t > 0 && (spread && !rests ? 1 : (spread || (d.price && c->chain->mixes)) && t % 8 == 1));
         if (!rests)
             c->square_at_rest = -1;
         else if (c->plain && c->square_at_rest < 0)
@@ -17324,12 +17709,16 @@ PU__INLINE pu_status pu__chain_steps_ahead(pu__direct *e, pu__dims d, int spread
 PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance, pu_real *fit, pu_real *lane)
 {
     pu__chain_work *c = &e->chain;
-    const pu__dims single = {1, 1, 1}, one = {c->chain->S, c->chain->r, 1}, all = {c->chain->S, c->chain->r, c->k};
+    const pu__dims single = {1, 1, 1, 0}, one = {c->chain->S, c->chain->r, 1, 0}, all = {c->chain->S, c->chain->r, c->k, 0};
+    const pu__dims priced = {c->chain->S, c->chain->r, 1, 1};
     pu_int params = e->post->model->Gamma->params;
     pu_status status;
     memset(c->sums, 0, (size_t)params * sizeof *c->sums);
     c->trace = 0;
-    if (pu__chain_is_single(c))
+    c->mix = 0;
+    if (pu__chain_is_priced(c))
+        status = pu__chain_steps_ahead(e, priced, spread, variance, fit, lane);
+    else if (pu__chain_is_single(c))
         status = pu__chain_steps_ahead(e, single, spread, variance, fit, lane);
     else if (c->k == 1)
         status = pu__chain_steps_ahead(e, one, spread, variance, fit, lane);
@@ -17349,31 +17738,71 @@ PU__FN double pu__chain_given(const pu__direct *e, pu_int j, const pu_real *eta)
     for (pu_int i = 0; eta && i < p->observed; i++) {
         pu_int row = p->list[i];
         double y = fabs((double)p->now.e[j * p->n_rows + pu__place(p, i)]) + fabs((double)eta[row]);
-        given = pu__max(given, (double)PU__EPS * sqrt((double)p->model->psi[row]) * y);
+        double root = e->chain.exact ? 1 / pu__chain_unit(&e->chain, row) : sqrt((double)p->model->psi[row]);
+        given = pu__max(given, (double)PU__EPS * root * y);
     }
     return given;
 }
 
+/* Rounding in gradients through B0, whose rows are those of triangles: with X = B0^-1 they are sums of terms that are larger by the
+   length of a row of B0 over its last entry, near unit roots a large number. The gradient in the shock that this entry belongs to
+   is rounded, in double and then to pu_real. As a share of the gradients' terms, like pu__chain_moves. */
+PU__FN double pu__chain_start_rounding(const pu__direct *e)
+{
+    const pu__chain_work *c = &e->chain;
+    const pu__chain *k = c->chain;
+    const double *K0 = c->sums + k->kinds * k->r * (k->S + k->r);
+    double most = 0;
+    for (pu_int i = 0; i < k->S; i++) {
+        const double *row = k->B0 + i * k->r0;
+        double square = 0, size = 0, error;
+        pu_int last = -1;
+        for (pu_int j = 0; j < k->r0; j++) {
+            square += row[j] * row[j];
+            last = row[j] != 0 ? j : last;
+        }
+        for (pu_int j = 0; last >= 0 && j < k->r0; j++)
+            size = pu__max(size, fabs(K0[last * k->r0 + j]));
+        if (last < 0)
+            continue;
+        error = sqrt(square) / fabs(row[last]) * ((double)c->k * DBL_EPSILON * e->kappa + (double)PU__EPS * size);
+        most = pu__max(most, error / ((double)(c->k * k->T) + size));
+    }
+    return most;
+}
+
 /* What rounding leaves of series j, relative: in gradients, in means, where these are wanted; in *error: of the mean, in standard
    deviations. Rotations are stable, so that the latter is off by eps times the largest row, e in units of the noise, and times the
-   shocks enlarged by the ratio of a column to its pivot. given: as pu__chain_given tells. */
-PU__FN double pu__chain_rounding(const pu__direct *e, pu_int j, double given, int gradients, int means, double *error)
+   shocks enlarged by the ratio of a column to its pivot. *given: as pu__chain_given tells; without noise elimination is what costs
+   digits, in every shock alike, and so in the sum of their squares: it is added. */
+PU__FN double pu__chain_rounding(const pu__direct *e, pu_int j, double *given, int gradients, int means, double *error)
 {
     const pu__chain_work *c = &e->chain;
     const pu__chain_series *one = c->series + j;
     pu_int S = c->chain->S, r = c->chain->r;
     double relative = pu__max(PU__ROUNDINGS * (double)PU__EPS, DBL_EPSILON * e->kappa), through = 0;
     double dof = (double)e->post->model->Gamma->noise;
-    *error = DBL_EPSILON * (one->v.spread + e->kappa * (1 + one->largest)) + given;
+    *error = DBL_EPSILON * (one->v.spread + e->kappa * (1 + one->largest)) + *given;
+    if (c->exact)
+        *given += DBL_EPSILON * e->kappa * sqrt(2 * fabs(one->value));
     relative = pu__max(relative, 4 * PU__AT_REST(S));
     if (means)
         relative = pu__max(relative, pu__max(*error, (double)PU__EPS * one->row_terms / one->row_sum));
     /* F is rounded; in its gradients so are the shocks, by kappa more, and their sums to pu_real */
     relative = pu__max(relative, DBL_EPSILON * one->moves * (gradients ? e->kappa : 1));
-    for (pu_int kind = 0; gradients && kind < c->chain->kinds; kind++)
-        through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * r * (S + r)));
+    if (c->chain->mixes) /* the readout is rounded, too, to pu_real */
+        relative = pu__max(relative, (double)PU__EPS * one->moves);
+    if (!gradients)
+        return relative;
+    relative = pu__max(relative, pu__max(4 * DBL_EPSILON * e->kappa * c->mix, c->exact ? *error : 0));
+    for (pu_int kind = 0; kind < c->chain->kinds; kind++)
+        through = pu__max(through, pu__chain_moves(c, kind, NULL, c->sums + kind * r * (S + r), NULL));
     relative = pu__max(relative, (double)PU__EPS * through);
-    return gradients ? pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1))) : relative;
+    /* an autoregression: what the rounding of F does to a shock meets states that are as large once more, and partial autocorrelations near
+       the ends of their range, whose derivatives would make that small again, do not do so for those between them */
+    relative = pu__max(relative, DBL_EPSILON * one->lags * one->lags / ((double)c->chain->T * (1 + through)));
+    relative = pu__max(relative, pu__chain_start_rounding(e));
+    return pu__max(relative, fabs(c->trace - dof) / sqrt(pu__max(dof, 1)));
 }
 
 /* A draw of z - mu given the data, D entries, from normals: s_t = F s_{t-1} + B (V^-1 N(0, I) - V^-1 G s_{t-1}). */
@@ -17382,7 +17811,7 @@ PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
     pu__chain_work *c = &e->chain;
     const pu__chain *k = c->chain;
     pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
-    const pu__dims d = {S, r, 1};
+    const pu__dims d = {S, r, 1, 0};
     double *s = c->square, *before = s + S, *w = c->row;
     memset(s, 0, (size_t)S * sizeof *s);
     for (pu_int t = 0; t < k->T; t++) {
@@ -17391,7 +17820,7 @@ PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
         memcpy(before, s, (size_t)S * sizeof *s);
         for (pu_int i = 0; i < n; i++) {
             w[i] = t > 0 ? -pu__dot_short(S, G + i * S, before) : 0;
-            for (pu_int j = i; j < n; j++)
+            for (pu_int j = t > 0 ? i : 0; j < n; j++)
                 w[i] += V[i * n + j] * (double)normals[j];
         }
         if (t > 0)
@@ -17413,15 +17842,20 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
     c->chain = k;
     c->wide = r + S + columns;
     c->stretch = (pu__stretch *)pu__take(arena, k->F.room, 1, sizeof *c->stretch);
-    c->rows = pu__indices(arena, cols);
+    c->rows = pu__indices(arena, pu__most(r + S, cols));
     c->low = pu__indices(arena, r + S);
     c->high = pu__indices(arena, S);
-    c->W = pu__doubles(arena, r + S, c->wide);
-    c->other = pu__doubles(arena, r + S, c->wide);
+    c->W = pu__doubles(arena, r + S + 1, c->wide);
+    c->other = pu__doubles(arena, r + S + 1, c->wide);
+    c->equal = pu__doubles(arena, columns, 1);
+    c->seen = pu__doubles(arena, pu__most(r + S, cols), 1);
+    c->sizes = pu__doubles(arena, pu__most(r + S, cols), 1);
+    c->mixed = pu__doubles(arena, S, 1);
+    c->price = pu__chain_has_prices(k) ? pu__doubles(arena, k->T, S + 2) : NULL;
     c->row = pu__doubles(arena, c->wide + cols, 1);
     c->g = pu__doubles(arena, k->T * r, group);
     c->steps = pu__doubles(arena, k->T, r * S + r * r);
-    c->start = pu__doubles(arena, k->r0 + S, cols + group);
+    c->start = pu__doubles(arena, k->r0 + S + 1, cols + group);
     c->inverse = pu__doubles(arena, cols, cols);
     c->first = pu__doubles(arena, cols, group);
     c->mean = pu__doubles(arena, S, group);
@@ -17436,9 +17870,9 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
     c->like = pu__indices(arena, k->T);
     c->old = pu__doubles(arena, S, S);
     c->alike = pu__doubles(arena, S, 1);
-    c->glide = pu__doubles(arena, r + S + 1, S + 1);
+    c->glide = pu__doubles(arena, r + S + 2, S + 1);
     c->in = pu__doubles(arena, S + 1, columns);
-    c->out = pu__doubles(arena, r + S + 1, columns);
+    c->out = pu__doubles(arena, r + S + 2, columns);
     c->covariance = pu__doubles(arena, r, S + r);
     e->row = pu__reals(arena, S, 1);
 }
@@ -19755,6 +20189,8 @@ PU__FN void pu__job_parts(pu__job *job)
         job->group = 1;
     else if (!served[PU_ITERATIVE])
         job->group = pu__columns_fit(PU__WIDE_CACHE, pu__most(job->D, job->M), 64, 1);
+    if (job->Gamma->form == PU_FORM_CHAIN && pu__chain_has_prices(pu__chain_of(job->Gamma)))
+        job->group = 1; /* see >>prices */
     job->group = pu__min(job->group, N);
     if (N < job->lanes) {
         job->ragged = 0; /* shared out by columns */
@@ -21155,7 +21591,7 @@ PU__FN void pu__chain_told(const pu__job *job, pu__worker *w, pu_int j, pu_int n
     pu__staged_column *column = job->columns + n * job->cols;
     pu__mean_error mean = PU__ZERO;
     double given = pu__chain_given(e, j, pu__eta(job->model, pu__datum(job->data, n)));
-    double relative = pu__chain_rounding(e, j, given, job->any_grad, job->stage.x != NULL, &mean.error);
+    double relative = pu__chain_rounding(e, j, &given, job->any_grad, job->stage.x != NULL, &mean.error);
     double dof = (double)job->Gamma->noise, observed = (double)p->observed, size;
     mean.size = one->largest;
     size = fabs(column->value) + fabs(e->logdet) / 2 + observed + 1;
@@ -26542,6 +26978,7 @@ typedef struct {
     pu_int state, states;                 /* first and number of states, */
     pu_int shock, shocks, start, starts;  /* shocks, shocks of the start (none: diffuse), */
     pu_int at, params;                    /* and entries of theta */
+    pu_int order, moving;                 /* of an autoregression: p; q of the moving average that y sees of it */
     double F[9], B[9], B0[9];             /* of a Matern part: states x states, for variance one */
     double A[9], v[3];                    /* its generator; e^(A x) applied to the noise's column; see pu__matern_set */
     pu_ar *ar;                            /* of an autoregression, */
@@ -26551,7 +26988,7 @@ typedef struct {
 
 /* Data of a structural model. */
 typedef struct {
-    pu_int T, S, count;
+    pu_int T, S, count, moving; /* steps, states, parts; those among them that are moving averages */
     double shortest, longest; /* of the gaps */
     pu__component *parts;
     pu__chain chain;
@@ -26567,13 +27004,14 @@ typedef struct {
     pu_real *psi;   /* T */
     pu_real *theta; /* of the last set */
     pu_real *moved; /* params: scratch of the start */
+    pu_int pivot;   /* the shock that has number 0 in the chain: see pu__structure_pivot */
     char name[48];  /* with a number that tells parts and times apart, for checkpoints */
 } pu__structure;
 
 /* The data of a structural model. */
 PU__FN pu__structure *pu__structure_of(const pu_model *model) { return (pu__structure *)model->data; }
 
-/* States of a part, 0 when there is no such part. */
+/* States of a part that is no autoregression or moving average. */
 PU__FN pu_int pu__part_states(const pu_part *p)
 {
     switch (p->kind) {
@@ -26585,9 +27023,8 @@ PU__FN pu_int pu__part_states(const pu_part *p)
     case PU_PART_MATERN52: return 3;
     case PU_PART_SEASON:
     case PU_PART_SEASON_TRIG: return p->size - 1;
-    case PU_PART_AR: return p->size;
+    default: return 0;
     }
-    return 0;
 }
 
 /* Its name in parameters. */
@@ -26600,6 +27037,8 @@ PU__FN const char *pu__part_name(pu_part_kind kind)
     case PU_PART_SEASON_TRIG: return "season";
     case PU_PART_CYCLE: return "cycle";
     case PU_PART_AR: return "ar";
+    case PU_PART_MA: return "ma";
+    case PU_PART_NO_IRREGULAR: return "irregular";
     default: return "matern";
     }
 }
@@ -26607,13 +27046,25 @@ PU__FN const char *pu__part_name(pu_part_kind kind)
 /* Is it one of the Matern parts? Then this many states, else 0. */
 PU__FN pu_int pu__part_smooth(pu_part_kind kind)
 {
-    return kind >= PU_PART_MATERN12 ? (pu_int)kind - (pu_int)PU_PART_MATERN12 + 1 : 0;
+    return kind >= PU_PART_MATERN12 && kind <= PU_PART_MATERN52 ? (pu_int)kind - (pu_int)PU_PART_MATERN12 + 1 : 0;
 }
 
-/* Fills in how many shocks and parameters a part has. */
-PU__FN void pu__component_size(pu__component *c)
+/* Is part n of these a moving average of the autoregression before it? Then its states are among that one's. */
+PU__FN int pu__part_joins(const pu_part *parts, pu_int n)
 {
-    const pu_part *p = &c->part;
+    return n > 0 && parts[n].kind == PU_PART_MA && parts[n - 1].kind == PU_PART_AR;
+}
+
+/* Is a part made of an autoregression, which may have order zero? */
+PU__FN int pu__has_ar(const pu__component *c)
+{
+    return c->part.kind == PU_PART_AR || (c->part.kind == PU_PART_MA && c->shocks);
+}
+
+/* Fills in how many states, shocks and parameters part n of `count` has. */
+PU__FN void pu__component_size(pu__component *c, const pu_part *parts, pu_int n, pu_int count)
+{
+    const pu_part *p = parts + n;
     int moves = !p->constant;
     c->states = pu__part_states(p);
     switch (p->kind) {
@@ -26627,10 +27078,23 @@ PU__FN void pu__component_size(pu__component *c)
         c->shocks = moves ? c->states : 0;
         c->params = moves;
         return;
-    case PU_PART_AR:
+    case PU_PART_MA:
+        c->moving = p->size;
+        c->params = p->size;
+        if (pu__part_joins(parts, n))
+            return;
+        c->states = p->size + 1;
         c->shocks = 1;
-        c->params = c->states + 1;
+        c->params++;
         break;
+    case PU_PART_AR:
+        c->order = p->size;
+        c->moving = n + 1 < count && pu__part_joins(parts, n + 1) ? p[1].size : 0;
+        c->states = pu__most(c->order, c->moving + 1);
+        c->shocks = 1;
+        c->params = c->order + 1;
+        break;
+    case PU_PART_NO_IRREGULAR: return;
     case PU_PART_CYCLE:
         c->shocks = 2;
         c->params = 3;
@@ -26738,9 +27202,10 @@ PU__FN void pu__component_F(const pu__component *c, pu_int i, const double *x, p
             pu__sparse_put(F, row, row - 1, 1);
         return;
     case PU_PART_AR:
-        for (pu_int j = 0; i == 0 && j <= c->states; j++)
+    case PU_PART_MA:
+        for (pu_int j = 0; i == 0 && j <= c->order; j++)
             pu__ar_step(j, j > 0 ? x[j - 1] : 0, a);
-        for (pu_int j = 0; i == 0 && j < c->states; j++)
+        for (pu_int j = 0; i == 0 && j < c->order; j++)
             pu__sparse_put(F, row, at + j, -a[j + 1]);
         if (i > 0)
             pu__sparse_put(F, row, row - 1, 1);
@@ -26766,12 +27231,15 @@ PU__FN void pu__component_F(const pu__component *c, pu_int i, const double *x, p
     }
 }
 
+/* Which of a part's parameters its variance is. */
+PU__FN pu_int pu__component_variance(const pu__component *c) { return c->ar ? c->params - 1 : 0; }
+
 /* And rows of B, for a step of length `gap`, and of B0, which has r0 columns. */
 PU__FN void pu__component_B(const pu__component *c, pu_int i, const double *x, double gap, pu__sparse_rows *B, pu__chain *chain)
 {
     pu_int p = c->states, row = c->state + i;
-    int smooth = pu__part_smooth(c->part.kind) > 0, ar = c->part.kind == PU_PART_AR;
-    double scale = c->shocks ? sqrt(x[ar ? p : 0]) : 0, *start = chain->B0 + row * chain->r0 + c->start;
+    int smooth = pu__part_smooth(c->part.kind) > 0;
+    double scale = c->shocks ? sqrt(x[pu__component_variance(c)]) : 0, *start = chain->B0 + row * chain->r0 + c->start;
     for (pu_int j = 0; smooth && j <= i; j++) {
         pu__sparse_put(B, row, c->shock + j, scale * c->B[i * p + j]);
         start[j] = scale * c->B0[i * p + j];
@@ -26782,19 +27250,47 @@ PU__FN void pu__component_B(const pu__component *c, pu_int i, const double *x, d
         start[i] = scale / sqrt(x[3] * (1 + x[1]));
 }
 
-/* P0's factor of an autoregression: see pu__markov_of_ar. */
+/* P0's factor of an autoregression, which may have more states than its order: see pu__markov_of_ar. */
 PU__FN void pu__component_ar_start(const pu__component *c, const double *x, pu__chain *chain)
 {
     double *a = c->room;
     const double *s = c->ar->spread;
     for (pu_int t = 0; t < c->states; t++) {
         double *row = chain->B0 + (c->state + t) * chain->r0 + c->start;
+        pu_int m = pu__min(t, c->order);
         memset(row, 0, (size_t)c->states * sizeof *row);
-        pu__ar_step(t, t > 0 ? x[t - 1] : 0, a);
-        for (pu_int j = 1; j <= t; j++)
+        if (t == m)
+            pu__ar_step(t, t > 0 ? x[t - 1] : 0, a);
+        for (pu_int j = 1; j <= m; j++)
             for (pu_int i = 0; i <= t - j; i++)
                 row[i] -= a[j] * row[i - j * chain->r0];
-        row[t] = sqrt(x[c->states] / s[t]);
+        row[t] = sqrt(x[c->params - 1] / s[m]);
+    }
+}
+
+/* What y sees of an autoregression's states: (1, theta_1, .., theta_q), from gamma.ma. */
+PU__FN void pu__moving_coefficients(pu_int q, const double *gamma, double *theta)
+{
+    for (pu_int m = 0; m <= q; m++)
+        pu__ar_step(m, m > 0 ? -gamma[m - 1] : 0, theta);
+}
+
+/* Back from the gradient b_1 .. b_q in theta to that in gamma, in place: with b the cotangent of theta^(m)
+     gammabar_m = b_m + sum_{j < m} b_j theta^(m-1)_{m-j},   b^(m-1)_j = b_j + gamma_m b_{m-j}
+   rows: scratch, (q + 1) (q + 2) / 2, for theta^(0) .. theta^(q). */
+PU__FN void pu__moving_pull(pu_int q, const double *gamma, double *b, double *rows)
+{
+    for (pu_int m = 0; m <= q; m++) {
+        double *theta = rows + pu__ar_row(m);
+        if (m > 0)
+            memcpy(theta, rows + pu__ar_row(m - 1), (size_t)m * sizeof *theta);
+        pu__ar_step(m, m > 0 ? -gamma[m - 1] : 0, theta);
+    }
+    for (pu_int m = q; m > 0; m--) {
+        const double *theta = rows + pu__ar_row(m - 1);
+        for (pu_int j = 1; j < m; j++)
+            b[m] += b[j] * theta[m - j];
+        pu__ar_reflect(m, gamma[m - 1], 1, b);
     }
 }
 
@@ -26802,15 +27298,15 @@ PU__FN void pu__component_ar_start(const pu__component *c, const double *x, pu__
 PU__FN void pu__component_describe(const pu__component *c, pu_int i, pu_param *param)
 {
     pu__text text = {param->name, 0, sizeof param->name};
-    int ar = c->part.kind == PU_PART_AR, smooth = pu__part_smooth(c->part.kind) > 0;
+    int lags = c->part.kind == PU_PART_AR || c->part.kind == PU_PART_MA, smooth = pu__part_smooth(c->part.kind) > 0;
     const char *what = "var";
     param->scale = PU_SCALE_LOG;
-    if (ar && i < c->states) {
+    if (lags && i < c->part.size) {
         what = "gamma";
         param->scale = PU_SCALE_ATANH;
     } else if (smooth && i == 1)
         what = "length";
-    else if (i > 0 && !ar) {
+    else if (i > 0 && !lags) {
         what = i == 1 ? "rho" : "frequency";
         param->scale = PU_SCALE_LOGIT;
     }
@@ -26819,7 +27315,7 @@ PU__FN void pu__component_describe(const pu__component *c, pu_int i, pu_param *p
     pu__put(&text, pu__part_name(c->part.kind));
     if (c->number > 0)
         pu__put_number(&text, "", c->number + 1);
-    if (ar && i < c->states) {
+    if (lags && i < c->part.size) {
         pu__put_number(&text, "[", i);
         pu__put(&text, "]");
     }
@@ -26836,7 +27332,7 @@ PU__FN void pu__structure_describe(const pu_model *model, pu_int i, pu_param *pa
 {
     const pu__structure *s = pu__structure_of(model);
     const pu__component *c = s->parts;
-    if (i == model->params - 1) {
+    if (i == model->params - 1 && !s->chain.exact) {
         pu__describe(param, "var.irregular", -1, -1, PU_SCALE_LOG);
         return;
     }
@@ -26886,12 +27382,87 @@ PU__FN pu_status pu__component_set(pu__structure *s, pu__component *c, const pu_
         return pu__refuse_entry(index, c->at + 1);
     if (!c->ar)
         return PU_OK;
-    for (pu_int i = 0; i < c->states; i++)
+    for (pu_int i = 0; i < c->order; i++)
         c->gamma[i] = (pu_real)x[i];
-    status = pu__ar_set(c->ar, pu__most(s->T, c->states), c->states, c->gamma, theta + c->at, (pu_real)x[c->states], index);
+    status = pu__ar_set(c->ar, pu__most(s->T, c->states), c->order, c->gamma, theta + c->at, (pu_real)x[c->params - 1], index);
     if (status)
-        *index += c->at;
+        *index += c->at + c->params - 1 - c->order;
     return status;
+}
+
+/* Of the shocks of a step the one that y sees most becomes number 0, and number 0 that one: exact engines without noise need it, see
+   >>shocks. One for all kinds of steps, the one whose least share of the largest is largest. */
+PU__FN void pu__structure_pivot(pu__structure *s)
+{
+    pu__chain *chain = &s->chain;
+    double best = -1, *seen = s->sums; /* free here */
+    for (pu_int j = 0; j < chain->r; j++)
+        seen[chain->r + j] = 1;
+    for (pu_int kind = 0; kind < chain->kinds; kind++) {
+        pu__sparse_rows B = pu__chain_at(&chain->B, kind);
+        double most = 0;
+        memset(seen, 0, (size_t)chain->r * sizeof *seen);
+        for (pu_int i = 0; i < chain->S; i++)
+            for (pu_int at = B.start[i]; at < B.start[i + 1]; at++)
+                seen[B.col[at]] += (double)s->c[i] * B.value[at];
+        for (pu_int j = 0; j < chain->r; j++)
+            most = pu__max(most, fabs(seen[j]));
+        for (pu_int j = 0; j < chain->r; j++)
+            if (fabs(seen[j]) < seen[chain->r + j] * most)
+                seen[chain->r + j] = fabs(seen[j]) / most;
+    }
+    for (pu_int j = 0; j < chain->r; j++)
+        if (seen[chain->r + j] > best) {
+            best = seen[chain->r + j];
+            s->pivot = j;
+        }
+    for (pu_int at = 0; at < chain->B.start[chain->S]; at++)
+        if (chain->B.col[at] == 0 || chain->B.col[at] == s->pivot)
+            chain->B.col[at] = s->pivot - chain->B.col[at];
+}
+
+/* And back, in the gradients of all kinds of steps. */
+PU__FN void pu__structure_unpivot(const pu__structure *s)
+{
+    const pu__chain *chain = &s->chain;
+    pu_int r = chain->r, S = chain->S, p = s->pivot;
+    for (pu_int kind = 0; kind < chain->kinds && p > 0; kind++) {
+        double *Delta = s->sums + kind * r * (S + r), *K = Delta + r * S, swap;
+        for (pu_int j = 0; j < S; j++) {
+            swap = Delta[j];
+            Delta[j] = Delta[p * S + j];
+            Delta[p * S + j] = swap;
+        }
+        for (pu_int j = 0; j < r; j++) {
+            swap = K[j];
+            K[j] = K[p * r + j];
+            K[p * r + j] = swap;
+        }
+        for (pu_int i = 0; i < r; i++) {
+            swap = K[i * r];
+            K[i * r] = K[i * r + p];
+            K[i * r + p] = swap;
+        }
+    }
+}
+
+/* What y sees of every part where that depends on theta. */
+PU__FN void pu__structure_moving(pu__structure *s, const pu_real *theta)
+{
+    double *x = s->x, *a = s->room;
+    pu__zeros(s->c, s->S);
+    for (pu_int n = 0; n < s->count; n++) {
+        const pu__component *c = s->parts + n;
+        pu_real *each = s->each + (n - (c->shocks == 0)) * s->S + c->state;
+        if (c->part.kind != PU_PART_MA)
+            continue;
+        (void)pu__component_natural(c, theta, x);
+        pu__moving_coefficients(c->moving, x, a);
+        for (pu_int j = 0; j <= c->moving; j++)
+            each[j] = (pu_real)a[j];
+    }
+    for (pu_int n = 0; n < s->count; n++)
+        pu__axpy(s->S, 1, s->each + n * s->S, s->c);
 }
 
 /* model.set: theta -> F, B, B0 and psi. All that can be refused comes first. */
@@ -26900,8 +27471,8 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
     pu__structure *s = pu__structure_of(model);
     pu__chain *chain = &s->chain;
     double *x = s->x;
-    pu_real sigma2;
-    if (!pu__exp(theta[model->params - 1], &sigma2))
+    pu_real sigma2 = 0;
+    if (!chain->exact && !pu__exp(theta[model->params - 1], &sigma2))
         return pu__refuse_entry(index, model->params - 1);
     for (pu_int n = 0; n < s->count; n++) {
         pu_status status = pu__component_set(s, s->parts + n, theta, index);
@@ -26928,8 +27499,12 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
             if (c->ar)
                 pu__component_ar_start(c, x, chain);
         }
+    if (s->moving)
+        pu__structure_moving(s, theta);
+    if (chain->mixes || chain->exact)
+        pu__structure_pivot(s);
     pu__copy(s->theta, theta, model->params);
-    pu__fill(s->psi, 1 / sigma2, s->T);
+    pu__fill(s->psi, chain->exact ? (pu_real)HUGE_VAL : 1 / sigma2, s->T);
     return PU_OK;
 }
 
@@ -26940,25 +27515,26 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
 PU__FN void pu__component_ar_grad(const pu__component *c, const pu__chain *chain, const double *Delta, const double *K0,
                                   pu_real *grad)
 {
-    pu_int P = c->states, r0 = chain->r0;
+    pu_int P = c->order, r0 = chain->r0;
     double kappa = (double)c->ar->kappa, *abar = c->room, *value = abar + pu__ar_row(P + 1);
     const double *a, *s = c->ar->spread;
     pu_real *out = c->gamma;
     memset(abar, 0, (size_t)(pu__ar_row(P + 1) + P + 1) * sizeof *abar);
     pu__zeros(out, P + 1);
-    for (pu_int t = 0; t < P; t++) {
-        double root = sqrt(s[t] / kappa);
+    for (pu_int t = 0; t < c->states; t++) {
+        pu_int m = pu__min(t, P);
+        double root = sqrt(s[m] / kappa);
         const double *G = K0 + (c->start + t) * r0 + c->start;
-        a = pu__ar_predictor(c->ar, t);
-        for (pu_int j = 0; j <= t; j++) {
+        a = pu__ar_predictor(c->ar, m);
+        for (pu_int j = 0; j <= m; j++) {
             const double *B0 = chain->B0 + (c->state + t - j) * r0 + c->start;
-            double bar = -pu__ssm_dot(P, G, B0);
-            abar[pu__ar_row(t) + j] = kappa * root * bar;
-            value[t] += kappa * root * a[j] * bar / 2;
+            double bar = -pu__ssm_dot(c->states, G, B0);
+            abar[pu__ar_row(m) + j] += kappa * root * bar;
+            value[m] += kappa * root * a[j] * bar / 2;
         }
     }
     for (pu_int j = 0; j < P; j++)
-        abar[pu__ar_row(P) + j + 1] = -kappa * Delta[c->shock * chain->S + c->state + j] / sqrt(kappa);
+        abar[pu__ar_row(P) + j + 1] -= kappa * Delta[c->shock * chain->S + c->state + j] / sqrt(kappa);
     pu__ar_pull(c->ar, abar, value, out);
     for (pu_int i = 0; i < P; i++)
         grad[i] = (pu_real)((double)out[i] * c->ar->gap[i]);
@@ -26997,11 +27573,10 @@ PU__FN double pu__component_matern_grad(const pu__component *c, const pu__chain 
 PU__FN void pu__component_grad(const pu__structure *s, const pu__component *c, const double *x, pu_real *grad)
 {
     const pu__chain *chain = &s->chain;
-    pu_int p = c->states, each = chain->r * (chain->S + chain->r);
+    pu_int each = chain->r * (chain->S + chain->r);
     const double *Delta = s->sums, *K0 = Delta + chain->kinds * each;
-    int ar = c->part.kind == PU_PART_AR;
     double variance = 0, start = 0, length = 0;
-    if (c->params == 0)
+    if (c->shocks == 0)
         return;
     for (pu_int kind = 0; kind < chain->kinds; kind++) {
         const double *D = Delta + kind * each, *K = D + chain->r * chain->S;
@@ -27016,8 +27591,8 @@ PU__FN void pu__component_grad(const pu__structure *s, const pu__component *c, c
     }
     for (pu_int i = 0; i < c->starts; i++)
         start += K0[(c->start + i) * (chain->r0 + 1)] / 2;
-    grad[ar ? p : 0] = (pu_real)(variance + start);
-    if (ar)
+    grad[pu__component_variance(c)] = (pu_real)(variance + start);
+    if (c->part.kind == PU_PART_AR)
         pu__component_ar_grad(c, chain, Delta, K0, grad);
     else if (pu__part_smooth(c->part.kind))
         grad[1] = (pu_real)length;
@@ -27031,18 +27606,33 @@ PU__FN void pu__component_grad(const pu__structure *s, const pu__component *c, c
     }
 }
 
+/* Likewise of gamma.ma, from that of what y sees; theta: atanh gamma. */
+PU__FN void pu__component_ma_grad(const pu__component *c, const double *x, const pu_real *theta, const pu_real *seen, pu_real *grad)
+{
+    double *b = c->room;
+    for (pu_int j = 0; j <= c->moving; j++)
+        b[j] = (double)seen[j];
+    pu__moving_pull(c->moving, x, b, b + c->moving + 1);
+    for (pu_int j = 0; j < c->moving; j++)
+        grad[j] = (pu_real)(b[j + 1] * pow(cosh((double)theta[j]), -2));
+}
+
 /* model.grad. */
 PU__FN pu_status pu__structure_grad(PU__MODEL_GRAD_ARGS)
 {
     const pu__structure *s = pu__structure_of(model);
     double *x = s->x;
     pu__ssm_widen(model->Gamma.params, g->Gamma, s->sums);
+    pu__structure_unpivot(s);
     for (pu_int n = 0; n < s->count; n++) {
         const pu__component *c = s->parts + n;
         (void)pu__component_natural(c, s->theta, x);
         pu__component_grad(s, c, x, grad + c->at);
+        if (c->part.kind == PU_PART_MA)
+            pu__component_ma_grad(c, x, s->theta + c->at, g->Phi + c->state, grad + c->at);
     }
-    grad[model->params - 1] = (pu_real)-pu__dot(s->T, NULL, s->psi, g->psi);
+    if (!s->chain.exact)
+        grad[model->params - 1] = (pu_real)-pu__dot(s->T, NULL, s->psi, g->psi);
     return PU_OK;
 }
 
@@ -27072,6 +27662,122 @@ PU__FN double pu__lag_square(const pu_data *data, pu_int lag, int grows)
     }
     growth = grows && count > 0 ? growth / count : 0;
     return count > 0 ? pu__max(sum / count - growth * growth, 0) : 0;
+}
+
+#define PU__ARMA_START 20 /* p + q up to which the start of an ARMA is made by regression */
+
+/* atanh of the partial autocorrelations of an autoregression, n of them into out: roots that are not well inside are drawn
+   inward, phi_j by 0.9^j, until they are. Changes phi. */
+PU__FN void pu__start_gamma(pu_int n, double *phi, pu_real *out)
+{
+    double now[PU_AR_MAX + 1];
+    int calm = 0;
+    for (int tries = 0; tries < 60 && !calm; tries++) {
+        calm = 1;
+        for (pu_int j = 1; j <= n; j++)
+            now[j] = phi[j - 1];
+        for (pu_int m = n; m > 0 && calm; m--) {
+            double g = now[m];
+            calm = fabs(g) < 0.97;
+            out[m - 1] = (pu_real)(calm ? log((1 + g) / (1 - g)) / 2 : 0);
+            pu__ar_reflect(m, g, (1 - g) * (1 + g), now);
+        }
+        for (pu_int j = 0; j < n; j++)
+            phi[j] *= pow(0.9, (double)(j + 1));
+    }
+}
+
+/* An ARMA's start from autocovariances c_0 .. c_K, after Hannan and Rissanen: an autoregression of order K makes the noise e known, then
+   y_t is regressed on p values before it and on q of e. The moments of that regression follow from those of the long autoregression:
+     E y_t-i y_t-j = c_|i-j|,   E y_t-i e_t-j = v psi_{j-i},   E e e' = v I,   psi the response of y to e.
+   x: [phi | theta]. Returns the variance of e, 0 where there is none of it. */
+PU__FN double pu__start_arma(pu_int p, pu_int q, pu_int K, const double *c, double *x)
+{
+    double a[PU_AR_MAX + 1], psi[PU_AR_MAX + 1], M[PU__ARMA_START * PU__ARMA_START], logdet = 0, v;
+    pu_real gamma[PU_AR_MAX];
+    pu_int n = p + q;
+    int calm;
+    v = pu__durbin_levinson(K, c, c[0], a, gamma, &calm);
+    for (pu_int m = 0; m <= K; m++)
+        pu__ar_step(m, m > 0 ? tanh((double)gamma[m - 1]) : 0, a);
+    for (pu_int j = 0; j <= q; j++) {
+        psi[j] = j == 0;
+        for (pu_int i = 1; i <= j && i <= K; i++)
+            psi[j] -= a[i] * psi[j - i];
+    }
+    for (pu_int i = 0; i < n; i++) {
+        x[i] = i < p ? c[i + 1] : v * psi[i - p + 1];
+        for (pu_int j = 0; j <= i; j++) {
+            pu_int behind = i - p - j; /* of e against y */
+            M[i * n + j] = i < p ? c[i - j] : 0;
+            if (i >= p && j >= p)
+                M[i * n + j] = i == j ? v : 0;
+            else if (i >= p && behind >= 0)
+                M[i * n + j] = v * psi[behind];
+        }
+        M[i * (n + 1)] *= 1 + 1e-6; /* autocovariances over gaps need not be those of a process */
+    }
+    if (pu__cholesky_double(n, M, &logdet) >= 0)
+        return 0;
+    for (pu_int i = 0; i < n; i++) {
+        for (pu_int j = 0; j < i; j++)
+            x[i] -= M[i * n + j] * x[j];
+        x[i] /= M[i * (n + 1)];
+    }
+    for (pu_int i = n - 1; i >= 0; i--) {
+        for (pu_int j = i + 1; j < n; j++)
+            x[i] -= M[j * n + i] * x[j];
+        x[i] /= M[i * (n + 1)];
+    }
+    return v;
+}
+
+/* The start of the first ARMA among the parts, where nothing else but a constant level moves y. Only where there is a moving average,
+   or no irregular, of which it then is all. Else nothing is changed. */
+PU__FN void pu__structure_start_arma(const pu__structure *s, const pu_data *data, pu_real *theta)
+{
+    const pu__component *ar = NULL, *ma = NULL;
+    double c[PU_AR_MAX + 1], pairs[PU_AR_MAX + 1], x[PU__ARMA_START], mean = 0, count = 0, v;
+    pu_int p, q, K, t = 0;
+    pu_real y = 0;
+    for (pu_int n = 0; n < s->count; n++) {
+        const pu__component *part = s->parts + n;
+        if (pu__has_ar(part) && ar)
+            return;
+        if (pu__has_ar(part))
+            ar = part;
+        else if (part->shocks)
+            return;
+        if (part->part.kind == PU_PART_MA)
+            ma = part;
+    }
+    p = ar ? ar->order : 0;
+    q = ma ? ma->moving : 0;
+    K = pu__min(pu__min(PU_AR_MAX, s->T - 1), pu__most(2 * (p + q), 10));
+    if (!ar || p + q > PU__ARMA_START || K < p || K < q || !(ma || s->chain.exact))
+        return;
+    pu__autocovariances(data, K, c, pairs);
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++) {
+            mean += (double)y;
+            count += 1;
+        }
+    mean /= pu__max(count, 1);
+    for (pu_int k = 0; k <= K; k++)
+        c[k] -= s->chain.d ? mean * mean : 0;
+    if (!(c[0] > 0))
+        return;
+    v = pu__start_arma(p, q, K, c, x);
+    if (!(v > 0) || !pu__finite_double(log(v)))
+        return;
+    for (pu_int j = 0; j < q; j++)
+        x[p + j] = -x[p + j];
+    pu__start_gamma(p, x, theta + ar->at);
+    if (ma)
+        pu__start_gamma(q, x + p, theta + ma->at);
+    for (pu_int j = 0; j < q; j++)
+        theta[ma->at + j] = -theta[ma->at + j];
+    theta[ar->at + ar->params - 1] = (pu_real)log(s->chain.exact ? v : 0.8 * v);
 }
 
 /* model.start: half of what a step (or a season) changes is noise; the level has a part of the rest, slope and season, which
@@ -27108,10 +27814,12 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
             share = 1;
             theta[c->at + 1] = (pu_real)log((s->shortest + s->longest) / 2 * pu__clamp((double)s->T / 10, 2, 100));
         }
-        if (c->params)
-            theta[c->at + (c->part.kind == PU_PART_AR ? c->states : 0)] = (pu_real)log(share * change);
+        if (c->shocks)
+            theta[c->at + pu__component_variance(c)] = (pu_real)log(share * change);
     }
-    theta[model->params - 1] = (pu_real)log(0.3 * change);
+    if (!s->chain.exact)
+        theta[model->params - 1] = (pu_real)log(0.3 * change);
+    pu__structure_start_arma(s, data, theta);
     if (seed) {
         pu_real *moved = s->moved;
         pu__start_normals(seed, 0, 1, model->params, 1, moved);
@@ -27152,6 +27860,7 @@ PU__FN void pu__structural_layout(void *self, pu__arena *arena)
     c->B.value = pu__doubles(arena, c->B.room, c->kinds);
     c->B0 = pu__doubles(arena, c->S, c->r0);
     c->diffuse = pu__indices(arena, c->d);
+    c->lagged = pu__indices(arena, c->S);
     s->gaps = pu__doubles(arena, c->kinds, 1);
     s->sums = pu__doubles(arena, c->kinds * c->r * (c->S + c->r) + c->r0 * c->r0, 1);
     s->each = pu__reals(arena, s->count, c->S);
@@ -27166,28 +27875,29 @@ PU__FN const char *pu__part_fault(const pu_part *parts, pu_int n)
 {
     const pu_part *p = parts + n;
     int season = p->kind == PU_PART_SEASON || p->kind == PU_PART_SEASON_TRIG;
-    int smooth = p->kind >= PU_PART_MATERN12;
-    if ((int)p->kind < PU_PART_LEVEL || (int)p->kind > PU_PART_MATERN52)
+    int lags = p->kind == PU_PART_AR || p->kind == PU_PART_MA;
+    if ((int)p->kind < PU_PART_LEVEL || (int)p->kind > PU_PART_NO_IRREGULAR)
         return "parts[index].kind (one of pu_part_kind)";
     if (p->kind == PU_PART_SLOPE && (n == 0 || p[-1].kind != PU_PART_LEVEL))
         return "parts[index] (a slope must follow a level)";
     if (season && p->size < 2)
         return "parts[index].size (the period of a season, at least 2)";
-    if (p->kind == PU_PART_AR && p->size < 1)
-        return "parts[index].size (the order of an autoregression, at least 1)";
-    if (!season && p->kind != PU_PART_AR && p->size)
-        return "parts[index].size (of seasons and autoregressions alone)";
-    if (p->constant && (p->kind == PU_PART_CYCLE || p->kind == PU_PART_AR || smooth))
+    if (lags && p->size < 1)
+        return "parts[index].size (the order of an autoregression or a moving average, at least 1)";
+    if (!season && !lags && p->size)
+        return "parts[index].size (of seasons, autoregressions and moving averages alone)";
+    if (p->constant && p->kind >= PU_PART_CYCLE)
         return "parts[index].constant (of levels, slopes and seasons alone)";
     return NULL;
 }
 
-/* Part n in its place behind those before it; *chain and *params count on. */
-PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu__chain *chain, pu_int *params)
+/* Part n of `count` in its place behind those before it; s and *params count on. */
+PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu_int n, pu__structure *s, pu_int *params)
 {
+    pu__chain *chain = &s->chain;
     memset(c, 0, sizeof *c);
-    c->part = *given;
-    pu__component_size(c);
+    c->part = given[n];
+    pu__component_size(c, given, n, s->count);
     c->state = chain->S;
     c->shock = chain->r;
     c->start = chain->r0;
@@ -27196,6 +27906,10 @@ PU__FN void pu__component_place(pu__component *c, const pu_part *given, pu__chai
     chain->r += c->shocks;
     chain->r0 += c->starts;
     chain->d += c->starts ? 0 : c->states;
+    if (pu__part_joins(given, n))
+        c->state -= pu__most(given[n - 1].size, c->moving + 1);
+    s->moving += c->moving && c->part.kind == PU_PART_MA;
+    chain->exact |= c->part.kind == PU_PART_NO_IRREGULAR;
     *params += c->params;
 }
 
@@ -27208,23 +27922,25 @@ PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
     chain->r = 0;
     chain->r0 = 0;
     chain->d = 0;
+    s->moving = 0;
     for (pu_int n = 0; n < s->count; n++) {
         pu__component *c = s->parts + n;
         pu_int diffuse = chain->d;
         int trig = given[n].kind == PU_PART_SEASON_TRIG;
-        pu__component_place(c, given + n, chain, &params);
-        if (given[n].kind == PU_PART_AR) {
+        pu__component_place(c, given, n, s, &params);
+        c->room = s->room;
+        if (pu__has_ar(c)) {
             c->ar = s->ars + ars++;
-            c->room = s->room;
             c->gamma = s->gamma;
-            lent += pu__ar_lend(c->ar, c->states, s->lent + lent);
+            lent += pu__ar_lend(c->ar, c->order, s->lent + lent);
         }
         chain->turns |= given[n].kind >= PU_PART_CYCLE;
+        if (c->order > 1)
+            chain->lagged[c->state] = 1;
         if (given[n].kind == PU_PART_LEVEL && level < 0)
             level = c->state;
         for (pu_int i = 0; i < n; i++)
-            c->number += pu__part_name(given[i].kind)[0] == pu__part_name(given[n].kind)[0] &&
-                         pu__part_name(given[i].kind)[1] == pu__part_name(given[n].kind)[1];
+            c->number += strcmp(pu__part_name(given[i].kind), pu__part_name(given[n].kind)) == 0;
         for (pu_int i = 0; !c->starts && i < c->states; i++)
             chain->diffuse[diffuse + i] = c->state + i;
         for (pu_int i = 0; i < c->states && given[n].kind != PU_PART_SLOPE; i += trig ? 2 : c->states)
@@ -27232,6 +27948,7 @@ PU__FN void pu__structural_fill(pu__structure *s, const pu_part *given)
         pu__axpy(s->S, 1, s->each + n * s->S, s->c);
     }
     chain->level = level;
+    chain->mixes = s->moving > 0;
 }
 
 /* Times of the steps: the gaps between them, kind by kind. Equal ones, up to rounding, are one kind. */
@@ -27239,7 +27956,7 @@ PU__FN pu_status pu__structural_times(pu__structure *s, const double *times, con
 {
     double largest = 0;
     for (pu_int n = 0; n < s->count; n++)
-        if (parts[n].kind != PU_PART_LEVEL && parts[n].kind < PU_PART_MATERN12)
+        if (parts[n].kind != PU_PART_LEVEL && parts[n].kind != PU_PART_NO_IRREGULAR && !pu__part_smooth(parts[n].kind))
             return pu__fail(report, PU_E_UNSUPPORTED, "parts[index].kind (with times: levels and Matern parts alone)", -1, n);
     s->shortest = HUGE_VAL;
     s->longest = 0;
@@ -27283,6 +28000,42 @@ PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_par
     return pu_model_structural_at(model, steps, NULL, parts, count, report);
 }
 
+/* What the parts need, added up; refuses what is no part, or longer than the series. */
+PU__FN pu_status pu__structural_count(pu__structural_draft *d, pu_int steps, const pu_part *parts, pu_report *report)
+{
+    pu__structure *s = &d->s;
+    int moves = 0;
+    for (pu_int n = 0; n < s->count; n++) {
+        pu__component c;
+        const char *fault = pu__part_fault(parts, n);
+        if (fault)
+            return pu__fail(report, PU_E_ARGUMENT, fault, -1, n);
+        if (s->chain.S > PTRDIFF_MAX / 1024)
+            return pu__refuse(report, PU_E_OVERFLOW, "parts");
+        if (parts[n].size > steps + 1 + PU_AR_MAX)
+            return pu__fail(report, PU_E_ARGUMENT, "parts[index].size (longer than the series)", -1, n);
+        pu__component_place(&c, parts, n, s, &d->made.params);
+        d->order = pu__most(d->order, pu__most(c.order, c.moving));
+        if (pu__has_ar(&c)) {
+            size_t bytes;
+            int overflow = 0;
+            if (pu_ar_bytes(c.order, &bytes))
+                return pu__fail(report, PU_E_OVERFLOW, "parts[index].size", -1, n);
+            d->ars++;
+            d->lent = (pu_int)pu__add((size_t)d->lent, bytes, &overflow);
+            if (overflow)
+                return pu__refuse(report, PU_E_OVERFLOW, "parts");
+        }
+        /* a row of F has three entries or less, or as many as its part has states; each shock enters one state, or all */
+        s->chain.F.room += 3 * c.states + (pu__part_smooth(parts[n].kind) ? 9 : c.states);
+        s->chain.B.room += c.shocks + (pu__part_smooth(parts[n].kind) ? 9 : 0);
+        moves |= c.shocks > 0 && parts[n].kind != PU_PART_SLOPE;
+    }
+    if (s->chain.exact && !moves)
+        return pu__refuse(report, PU_E_ARGUMENT, "parts (without an irregular one of them must move y at once)");
+    return PU_OK;
+}
+
 /* The same at times of the caller's. */
 PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const double *times, const pu_part *parts, pu_int count,
                                         pu_report *report)
@@ -27300,34 +28053,11 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
         return pu__refuse(report, PU_E_ARGUMENT, steps < 1 ? "steps (at least 1)" : "count (at least one part)");
     if (steps > PTRDIFF_MAX / 1024 || count > PTRDIFF_MAX / 1024)
         return pu__refuse(report, PU_E_OVERFLOW, "steps");
-    for (pu_int n = 0; n < count; n++) {
-        pu__component c;
-        const char *fault = pu__part_fault(parts, n);
-        if (fault)
-            return pu__fail(report, PU_E_ARGUMENT, fault, -1, n);
-        if (s->chain.S > PTRDIFF_MAX / 1024)
-            return pu__refuse(report, PU_E_OVERFLOW, "parts");
-        if (parts[n].size > steps + 1 + PU_AR_MAX)
-            return pu__fail(report, PU_E_ARGUMENT, "parts[index].size (longer than the series)", -1, n);
-        pu__component_place(&c, parts + n, &s->chain, &d.made.params);
-        if (parts[n].kind == PU_PART_AR) {
-            size_t bytes;
-            int overflow = 0;
-            if (pu_ar_bytes(parts[n].size, &bytes))
-                return pu__fail(report, PU_E_OVERFLOW, "parts[index].size", -1, n);
-            d.ars++;
-            d.order = pu__most(d.order, parts[n].size);
-            d.lent = (pu_int)pu__add((size_t)d.lent, bytes, &overflow);
-            if (overflow)
-                return pu__refuse(report, PU_E_OVERFLOW, "parts");
-        }
-        /* a row of F has three entries or less, or as many as its part has states; each shock enters one state, or all */
-        s->chain.F.room += 3 * c.states + (pu__part_smooth(parts[n].kind) ? 9 : c.states);
-        s->chain.B.room += c.shocks + (pu__part_smooth(parts[n].kind) ? 9 : 0);
-    }
-    d.made.params++;
-    d.given = parts;
     s->count = count;
+    if (pu__structural_count(&d, steps, parts, report))
+        return report->status;
+    d.made.params += !s->chain.exact;
+    d.given = parts;
     s->T = steps;
     s->S = s->chain.S;
     s->chain.T = steps;
@@ -27354,7 +28084,7 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
     *pu__structure_of(model) = *s;
     s = pu__structure_of(model);
     model->name = pu__structure_name(s);
-    model->uses = PU_USES_GAMMA | PU_USES_PSI;
+    model->uses = PU_USES_GAMMA | (s->chain.exact ? 0 : PU_USES_PSI) | (s->moving ? PU_USES_PHI : 0);
     model->Gamma = pu__op_chain(&s->chain);
     model->Phi = pu_op_readout(steps, s->S, s->c);
     s->chain.readout = s->c;
@@ -27365,6 +28095,24 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
     model->describe = pu__structure_describe;
     pu__model_link(model);
     return PU_OK;
+}
+
+/* phi or theta of part i. */
+PU_DEF pu_int pu_model_coefficients(const pu_model *model, pu_int i, pu_real *out)
+{
+    const pu__structure *s;
+    const pu__component *c;
+    if (!model || model->Gamma.form != PU_FORM_CHAIN)
+        return 0;
+    s = pu__structure_of(model);
+    c = s->parts + i;
+    if (i < 0 || i >= s->count)
+        return 0;
+    for (pu_int j = 0; out && c->part.kind == PU_PART_AR && j < c->order; j++)
+        out[j] = c->ar->phi[j];
+    for (pu_int j = 0; out && c->part.kind == PU_PART_MA && j < c->moving; j++)
+        out[j] = s->c[c->state + j + 1];
+    return c->part.kind == PU_PART_MA ? c->moving : c->order;
 }
 
 /* What part i adds to y. */
@@ -30532,10 +31280,14 @@ typedef struct {
     pu_int n;
     /* 3 n: a point beside theta, gradients above and below theta */
     pu_real *points;
-    /* n x n each: H, and its eigenvectors as columns */
-    double *H, *V;
-    /* n: the gradient; n: square roots of H's diagonal, 0 where a parameter has no influence */
-    double *g, *root;
+    /* n x n each: H, its eigenvectors as columns, (N H)^-1 */
+    double *H, *V, *C;
+    /* n: the gradient; n: square roots of H's diagonal, 0 where a parameter has no influence; n: theta, in the same coordinates */
+    double *g, *root, *at;
+    /* Entries that are linear (pu_param.linear) where there are several: how many, where; n x n: their coordinates, see
+       pu__hessian_straighten; n: their square roots of H's diagonal before that */
+    pu_int linear, *linear_at;
+    double *T, *own;
     /* Gradients that lost digits, of which H is made. */
     int inexact;
 } pu__hessian;
@@ -30547,8 +31299,13 @@ PU__FN void pu__hessian_layout(void *self, pu__arena *arena)
     h->points = pu__reals(arena, 3, h->n);
     h->H = pu__doubles(arena, h->n, h->n);
     h->V = pu__doubles(arena, h->n, h->n);
+    h->C = pu__doubles(arena, h->n, h->n);
     h->g = pu__doubles(arena, h->n, 1);
     h->root = pu__doubles(arena, h->n, 1);
+    h->at = pu__doubles(arena, h->n, 1);
+    h->linear_at = pu__indices(arena, h->linear);
+    h->T = pu__doubles(arena, h->linear, h->linear);
+    h->own = pu__doubles(arena, h->linear, 1);
 }
 
 /* Gradients at theta + s e_i and theta - s e_i, into `points`; *width: their distance as it was rounded. */
@@ -30573,6 +31330,137 @@ PU__FN pu_status pu__hessian_sides(pu__hessian *h, pu_int i, double s, double *w
     return PU_OK;
 }
 
+/* Likewise along column k of T. */
+PU__FN pu_status pu__hessian_along(pu__hessian *h, pu_int k, double s)
+{
+    pu_real *at = h->points;
+    for (int side = 0; side < 2; side++) {
+        pu_real *grad = at + (side + 1) * h->n;
+        pu_status status;
+        pu__copy(at, h->theta, h->n);
+        for (pu_int j = 0; j < h->linear; j++)
+            at[h->linear_at[j]] += (pu_real)((side ? -s : s) * h->T[j * h->linear + k]);
+        status = pu_model_gradient(h->model, at, h->data, h->options, h->ws, grad, NULL, h->report);
+        if (pu__fatal(status))
+            return status;
+        (void)pu__priors_add(&h->priors, at, grad);
+        h->inexact += status == PU_INEXACT;
+    }
+    return PU_OK;
+}
+
+/* T's columns: the unit vectors of the linear entries, made orthogonal to each other by their part of H, each from those before it,
+   and of length one in H. A column of which that leaves no more than rounding is a direction without curvature: length 0 in
+   root, and not taken out of others. In units in which H's diagonal is one. */
+PU__FN void pu__hessian_basis(pu__hessian *h)
+{
+    pu_int p = h->linear, n = h->n;
+    double *M = h->C, *T = h->T, tolerance = 64 * (double)p * (double)PU__EPS; /* A = M D M', M's diagonal D */
+    for (pu_int i = 0; i < p; i++)
+        h->own[i] = sqrt(fabs(h->H[h->linear_at[i] * (n + 1)]));
+    for (pu_int i = 0; i < p; i++)
+        for (pu_int j = 0; j <= i; j++) {
+            pu_int a = h->linear_at[i], b = h->linear_at[j];
+            double scale = h->own[i] * h->own[j];
+            double sum = scale > 0 ? (h->H[a * n + b] + h->H[b * n + a]) / (2 * scale) : 0;
+            for (pu_int l = 0; l < j; l++)
+                sum -= M[i * p + l] * M[j * p + l] * M[l * (p + 1)];
+            if (i != j)
+                sum = M[j * (p + 1)] > 0 ? sum / M[j * (p + 1)] : 0;
+            else if (!(sum > tolerance))
+                sum = 0;
+            M[i * p + j] = sum;
+        }
+    for (pu_int k = 0; k < p; k++) {
+        double root = sqrt(M[k * (p + 1)]), sum = 0;
+        for (pu_int j = p - 1; j >= 0; j--) {
+            double t = j == k;
+            for (pu_int i = j + 1; i <= k; i++)
+                t -= M[i * p + j] * h->V[i];
+            h->V[j] = j > k ? 0 : t; /* scratch */
+        }
+        for (pu_int j = 0; j < p; j++) {
+            sum += j >= k ? (j == k ? 1 : M[j * p + k]) * h->own[j] * (double)h->theta[h->linear_at[j]] : 0;
+            T[j * p + k] = h->own[j] > 0 ? h->V[j] / h->own[j] / (root > 0 ? root : 1) : (double)(j == k);
+        }
+        h->root[h->linear_at[k]] = root;
+        h->at[h->linear_at[k]] = root * sum;
+    }
+}
+
+/* Linear entries, of which the objective is quadratic: coefficients of an intercept and of years, say, whose effects are nearly the same,
+   so that their curvatures are large and what tells them apart is small. In coordinates in which their H is the identity, c with
+   theta = T c, H is measured once more, along T's columns and as far as several standard errors: the differences of a
+   quadratic function are exact whatever the step. Rows and columns of these entries are then those of c. Where nothing like one
+   comes out there was no curvature but rounding. */
+PU__FN pu_status pu__hessian_straighten(pu__hessian *h)
+{
+    pu_int p = h->linear, n = h->n;
+    double s = 4 / sqrt((double)h->data->n), *swap = h->V + n;
+    const pu_real *above = h->points + n, *below = above + n;
+    pu__hessian_basis(h);
+    for (pu_int k = 0; k < p; k++) {
+        pu_int at = h->linear_at[k];
+        pu_status status = h->root[at] > 0 ? pu__hessian_along(h, k, s) : PU_OK;
+        if (status)
+            return status;
+        for (pu_int j = 0; j < n; j++)
+            h->H[at * n + j] = h->root[at] > 0 ? ((double)above[j] - (double)below[j]) / (2 * s) : 0;
+        h->g[at] = 0;
+        for (pu_int j = 0; j < p && h->root[at] > 0; j++) {
+            pu_int entry = h->linear_at[j];
+            h->g[at] += h->T[j * p + k] * ((double)above[entry] + (double)below[entry]) / 2;
+        }
+    }
+    for (pu_int i = 0; i < n; i++) {
+        double *row = h->H + i * n;
+        for (pu_int k = 0; k < p; k++) {
+            swap[k] = 0;
+            for (pu_int j = 0; j < p; j++)
+                swap[k] += row[h->linear_at[j]] * h->T[j * p + k];
+        }
+        for (pu_int k = 0; k < p; k++)
+            row[h->linear_at[k]] = swap[k];
+    }
+    for (pu_int k = 0; k < p; k++) {
+        pu_int at = h->linear_at[k];
+        double curvature = h->H[at * (n + 1)];
+        h->root[at] = h->root[at] > 0 && fabs(curvature - 1) < 0.5 ? sqrt(curvature) : 0;
+    }
+    return PU_OK;
+}
+
+/* (N H)^-1 of linear entries from that of c: T C T'. Entries with a part in a direction without curvature are NaN, in root 0. */
+PU__FN void pu__hessian_unstraighten(pu__hessian *h)
+{
+    pu_int p = h->linear, n = h->n;
+    double *swap = h->V, *lost = h->V + n; /* scratch; of its entries, which are not known */
+    memset(lost, 0, (size_t)p * sizeof *lost);
+    for (pu_int k = 0; k < p; k++) {
+        double most = 0;
+        for (pu_int j = 0; j < p && h->root[h->linear_at[k]] == 0; j++)
+            most = pu__max(most, fabs(h->T[j * p + k] * h->own[j]));
+        for (pu_int j = 0; j < p && h->root[h->linear_at[k]] == 0; j++)
+            if (fabs(h->T[j * p + k] * h->own[j]) >= 0.01 * most)
+                lost[j] = 1;
+    }
+    for (int side = 0; side < 2; side++)
+        for (pu_int i = 0; i < n; i++) {
+            for (pu_int j = 0; j < p; j++) {
+                swap[j] = 0;
+                for (pu_int k = 0; k < p; k++) {
+                    pu_int at = h->linear_at[k];
+                    double c = side ? h->C[at * n + i] : h->C[i * n + at];
+                    swap[j] += c == c ? h->T[j * p + k] * c : 0;
+                }
+            }
+            for (pu_int j = 0; j < p; j++)
+                h->C[side ? h->linear_at[j] * n + i : i * n + h->linear_at[j]] = swap[j];
+        }
+    for (pu_int j = 0; j < p; j++)
+        h->root[h->linear_at[j]] = lost[j] > 0 ? 0 : 1;
+}
+
 /* Row i of H = (g(theta + s e_i) - g(theta - s e_i)) / width. The step s balances the error of the differences, s^2,
    against rounding, eps / s. A parameter on a log or atanh scale that seems to have little influence may have none: a
    wider difference, which rounding disturbs less, decides that. */
@@ -30589,6 +31477,7 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h)
         for (pu_int j = 0; j < n; j++)
             row[j] = ((double)above[j] - (double)below[j]) / width;
         h->g[i] = ((double)above[i] + (double)below[i]) / 2;
+        h->at[i] = (double)h->theta[i];
         h->root[i] = sqrt(fabs(row[i]));
         if (N * fabs(row[i]) > 1 || !pu__is_scaled(h->model, i))
             continue;
@@ -30598,7 +31487,7 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h)
         if (!status && N * fabs((double)above[i] - (double)below[i]) < PU__INFLUENCE * width)
             h->root[i] = 0;
     }
-    return PU_OK;
+    return h->linear ? pu__hessian_straighten(h) : PU_OK;
 }
 
 /* Jacobi's method: the symmetric n x n matrix A becomes the diagonal of its eigenvalues, V's columns the eigenvectors.
@@ -30644,7 +31533,7 @@ PU__FN double pu__hessian_scale(pu__hessian *h)
     pu_int n = h->n;
     double odd = 0, gradient = 0, length = 0, rounding = pow((double)PU__EPS, 2.0 / 3);
     for (pu_int i = 0; i < n; i++) {
-        double root = h->root[i], size = (double)h->theta[i] * root;
+        double root = h->root[i], size = h->at[i] * root;
         length += size * size;
         if (root > 0)
             gradient += h->g[i] / root * (h->g[i] / root);
@@ -30683,22 +31572,48 @@ PU__FN pu_int pu__hessian_invert(pu__hessian *h, int is_full, pu_real *out, pu_i
         /* a hundredth of the parameter */
         if (flat > 1e-4)
             h->root[i] = 0;
-        if (h->root[i] == 0)
-            first = i;
     }
     for (pu_int i = 0; i < n; i++)
-        for (pu_int j = is_full ? 0 : i; j <= i; j++) {
+        for (pu_int j = 0; j <= i; j++) {
             double sum = 0, scale = N * h->root[i] * h->root[j];
             for (pu_int k = 0; k < n; k++)
                 if (h->H[k * n + k] > least)
                     sum += h->V[i * n + k] * h->V[j * n + k] / h->H[k * n + k];
-            sum = scale > 0 ? sum / scale : (double)NAN;
-            if (is_full)
-                out[i * n + j] = out[j * n + i] = (pu_real)sum;
-            else
-                out[i] = (pu_real)sqrt(sum);
+            h->C[i * n + j] = h->C[j * n + i] = scale > 0 ? sum / scale : (double)NAN;
         }
+    if (h->linear)
+        pu__hessian_unstraighten(h);
+    for (pu_int i = n - 1; i >= 0; i--) {
+        if (h->root[i] == 0)
+            first = i;
+        for (pu_int j = 0; j < n; j++) {
+            double x = h->root[i] > 0 && h->root[j] > 0 ? h->C[i * n + j] : (double)NAN;
+            if (is_full)
+                out[i * n + j] = (pu_real)x;
+            else if (i == j)
+                out[i] = (pu_real)sqrt(x);
+        }
+    }
     return first;
+}
+
+/* Is a fixed block of the caller's large enough for the arrays and the gradients? Else its size is told. */
+PU__FN pu_status pu__hessian_fits(pu__hessian *h, const pu_options *options, pu__call *call)
+{
+    pu__arena arena = PU__ZERO;
+    size_t bytes = 0;
+    pu_status status = pu__check_workspace(call->ws, h->report);
+    if (status || !call->ws->fixed)
+        return status;
+    status = pu_model_gradient_bytes(h->model, h->data, options, 0, &bytes, h->report);
+    if (status)
+        return status;
+    pu__hessian_layout(h, &arena);
+    bytes = pu__add(pu__arena_bytes(&arena), bytes, &arena.overflow);
+    h->report->bytes = bytes;
+    if (arena.overflow)
+        return pu__refuse(h->report, PU_E_OVERFLOW, "workspace");
+    return bytes > call->ws->bytes ? pu__refuse(h->report, PU_E_BLOCK, "workspace") : PU_OK;
 }
 
 /* pu_fit_covariance (is_full) and pu_fit_errors. The model is left set to theta. */
@@ -30724,13 +31639,19 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     h.theta = theta;
     h.n = model->params;
     h.priors.threads = 1;
+    h.linear = pu__linear_entries(model, NULL);
+    h.linear = h.linear > 1 ? h.linear : 0; /* one alone is what it is */
     status = pu__priors_open(&h.priors, model, data, report);
+    if (!status)
+        status = pu__hessian_fits(&h, options, &call);
     if (status)
         return status;
     status = pu__split_allocate(memory, &call, pu__hessian_layout, &h);
     if (status)
         return status;
     h.ws = call.ws;
+    if (h.linear)
+        (void)pu__linear_entries(model, h.linear_at);
     if (options)
         o = *options;
     /* All gradients must have the same probes and steps. */

@@ -95,7 +95,7 @@ static void make_estimates(const process *m, const series *s, int P, const pu_re
         snprintf(one->name, sizeof one->name, "%s", param.name);
     }
     estimate_last(s, theta, C, n, truth, e + P + 2);
-    estimate_phi(P, C, n, gamma, e, "phi");
+    estimate_phi(P, 1, C, n, gamma, e, "phi");
     free(gamma);
     if (m->noise != m->noise) return;
     estimate_fixed("lambda", m->noise, e + P + 1);

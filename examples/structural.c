@@ -4,8 +4,9 @@
    ./structural --level --season 12 --forecast 24 --svg parts.svg                simulated
    ./structural --data AirPassengers.csv --columns value --transform log --level --slope --season 12 --forecast 24
    ./structural --data Nile.csv --columns flow --level --json nile.json --components nile_parts.csv
+   ./structural --data lynx.csv --columns value --transform log --ar 2 --ma 1 --no-irregular     an ARMA with a mean, as arima() fits it
 
-   y_t = level + season + cycle + autoregression + Gaussian process + regressors + N(0, var.irregular), of what is asked for:
+   y_t = level + season + cycle + ARMA + Gaussian process + regressors + N(0, var.irregular), of what is asked for:
    pu_model_structural has the equations. Levels, slopes and seasons begin diffuse, nothing is known of them before the data; the
    likelihood is the exact one of that, by a Kalman filter in O(length). Standard errors are of the natural values (delta
    method), 95 % intervals those of the scale on which a parameter is free, e.g. the logarithm of a variance. Bands of parts and
@@ -21,14 +22,14 @@
 #include "common/ar.h"
 #include "common/estimates.h"
 
-enum { PARTS = 6, NAME = CSV_NAME + 8 }; /* parts at most; bytes of a name */
+enum { PARTS = 8, NAME = CSV_NAME + 8 }; /* parts at most; bytes of a name */
 
 static const double two_pi = 6.28318530717958647692;
 
 /* What the command line asks for. */
 typedef struct {
-    int level, slope, form, cycle, matern;
-    long season, ar, starts;
+    int level, slope, form, cycle, matern, no_irregular;
+    long season, ar, ma, starts;
     const char *constant, *components;
 } request;
 
@@ -64,8 +65,10 @@ static void choose_parts(structure *m, const request *ask)
     if (ask->slope) add_part(m, ask, PU_PART_SLOPE, 0, "slope");
     if (ask->season) add_part(m, ask, ask->form ? PU_PART_SEASON_TRIG : PU_PART_SEASON, ask->season, "season");
     if (ask->cycle) add_part(m, ask, PU_PART_CYCLE, 0, "cycle");
-    if (ask->ar) add_part(m, ask, PU_PART_AR, ask->ar, "ar");
+    if (ask->ar) add_part(m, ask, PU_PART_AR, ask->ar, ask->ma ? "arma" : "ar");
+    if (ask->ma) add_part(m, ask, PU_PART_MA, ask->ma, "ma");
     if (ask->matern) add_part(m, ask, matern[ask->matern - 1], 0, "matern");
+    if (ask->no_irregular) add_part(m, ask, PU_PART_NO_IRREGULAR, 0, "");
     for (word = ask->constant; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL) {
         char one[NAME];
         int i, found = 0;
@@ -108,8 +111,8 @@ static void make_truth(const structure *m, pu_real *theta)
         const char *name;
         double value;
     } truth[] = {{"var.level", 0.1},   {"var.slope", 1e-4}, {"var.season", 0.02}, {"var.cycle", 0.1},   {"rho.cycle", 0.95},
-                 {"frequency.", 0.35}, {"gamma.ar", 0.6},   {"var.ar", 0.5},      {"var.matern", 1},    {"length.matern", 8},
-                 {"var.irregular", 0.25}};
+                 {"frequency.", 0.35}, {"gamma.ar", 0.6},   {"var.ar", 0.5},      {"gamma.ma", 0.4},    {"var.ma", 0.5},
+                 {"var.matern", 1},    {"length.matern", 8}, {"var.irregular", 0.25}};
     char name[NAME];
     pu_int i;
     size_t k;
@@ -125,15 +128,17 @@ static void make_truth(const structure *m, pu_real *theta)
 
 /* ---- what came out ---- */
 
-/* All parameters, natural, and what follows from them: phi of an autoregression, the period of a cycle. Returns how many. */
+/* All parameters, natural, and what follows from them: phi of an autoregression, theta of a moving average, the period of a cycle.
+   Returns how many. */
 static int make_estimates(const structure *m, const pu_real *theta, const pu_real *truth, const pu_real *C, estimate *e)
 {
     const pu_int n = m->model->params;
-    int count = 0, i, P = 0, first = 0;
+    int count = 0, i, P = 0, first = 0, Q = 0, first_ma = 0;
     for (i = 0; i < (int)m->inner; i++) {
         const pu_param param = parameter(m, i, e[i].name);
         estimate_make(&param, theta[i], C[i * (n + 1)], truth ? (double)truth[i] : (double)NAN, e + i);
         if (!strncmp(e[i].name, "gamma.ar", 8) && P++ == 0) first = i;
+        if (!strncmp(e[i].name, "gamma.ma", 8) && Q++ == 0) first_ma = i;
     }
     estimate_last(m->s, theta, C, n, truth, e + m->inner);
     count = (int)n;
@@ -144,7 +149,8 @@ static int make_estimates(const structure *m, const pu_real *theta, const pu_rea
             period->value = two_pi / e[i].value, period->se = period->value / e[i].value * e[i].se;
             period->low = two_pi / e[i].high, period->high = two_pi / e[i].low, period->truth = two_pi / e[i].truth;
         }
-    if (P) count += estimate_phi(P, C + first * (n + 1), n, e + first, e + count, "phi.ar");
+    if (P) count += estimate_phi(P, 1, C + first * (n + 1), n, e + first, e + count, "phi.ar");
+    if (Q) count += estimate_phi(Q, -1, C + first_ma * (n + 1), n, e + first_ma, e + count, "theta.ma");
     return count;
 }
 
@@ -184,17 +190,27 @@ static void look_at(structure *m, int i, const series *s, const pu_real *theta, 
 
 static const char *part_name(const structure *m, int i) { return i < m->count ? m->name[i] : "regressors"; }
 
+/* A moving average is seen in the autoregression that it belongs to. */
+static int is_shown(const structure *m, int i)
+{
+    if (i >= m->count) return 1;
+    if (m->part[i].kind == PU_PART_NO_IRREGULAR) return 0;
+    return m->part[i].kind != PU_PART_MA || i == 0 || m->part[i - 1].kind != PU_PART_AR;
+}
+
 /* Data and fit on the scale of the file, then the parts on the scale of the fit; part i at part + 2 i length: means, variances. */
 static void draw_parts(const structure *m, int all, const series *s, const pu_real *part)
 {
     double *curve = (double *)need_bytes(3 * sizeof(double) * (size_t)s->length), below = 1;
     FILE *file = file_open(s->svg);
     pu_int t;
-    int i, side;
-    svg_sheet(file, 1 + SERIES_PANEL * (all + 1), "a structural model: data, fit, parts");
+    int i, side, shown = 0;
+    for (i = 0; i < all; i++) shown += is_shown(m, i);
+    svg_sheet(file, 1 + SERIES_PANEL * (shown + 1), "a structural model: data, fit, parts");
     series_curve(s, 0, curve);
     below = series_panel(s, file, below, "data, fit, forecast", curve, 0);
     for (i = 0; i < all; i++, part += 2 * s->length) {
+        if (!is_shown(m, i)) continue;
         for (t = 0; t < s->length; t++)
             for (side = -1; side <= 1; side++)
                 curve[3 * t + side + 1] = (double)part[t] + side * 1.96 * sqrt((double)part[s->length + t]);
@@ -218,12 +234,13 @@ static void write_parts(const structure *m, int all, const series *s, const pu_r
     pu_int t;
     int i;
     fprintf(file, "row,y,fit,sd.fit");
-    for (i = 0; i < all; i++) fprintf(file, ",%s,sd.%s", part_name(m, i), part_name(m, i));
+    for (i = 0; i < all; i++)
+        if (is_shown(m, i)) fprintf(file, ",%s,sd.%s", part_name(m, i), part_name(m, i));
     for (t = 0; t < s->length; t++) {
         fprintf(file, "\n%ld", (long)t + 1);
         cell(file, (double)s->y[t]), cell(file, (double)s->mean[t]), cell(file, sqrt((double)s->variance[t]));
         for (i = 0; i < all; i++)
-            cell(file, (double)part[2 * i * s->length + t]), cell(file, sqrt((double)part[(2 * i + 1) * s->length + t]));
+            if (is_shown(m, i)) cell(file, (double)part[2 * i * s->length + t]), cell(file, sqrt((double)part[(2 * i + 1) * s->length + t]));
     }
     fprintf(file, "\n");
     file_close(file, path);
@@ -239,7 +256,7 @@ static void show_parts(structure *m, const request *ask, const series *s, const 
     if (!s->svg && !ask->components) return;
     part = need_reals((pu_int)(2 * all) * s->length);
     for (i = 0; i < all; i++)
-        look_at(m, i, s, theta, options, C, part + 2 * i * s->length, part + (2 * i + 1) * s->length);
+        if (is_shown(m, i)) look_at(m, i, s, theta, options, C, part + 2 * i * s->length, part + (2 * i + 1) * s->length);
     if (s->svg) draw_parts(m, all, s, part);
     if (ask->components) write_parts(m, all, s, part, ask->components);
     free(part);
@@ -254,10 +271,14 @@ static void print_table(const structure *m, const series *s, const pu_fit_report
     for (i = 0; i < s->count * s->length; i++) known += s->y[i] == s->y[i];
     printf("structural model:");
     for (k = 0; k < m->count; k++) {
+        const int joined = k + 1 < m->count && m->part[k].kind == PU_PART_AR && !is_shown(m, k + 1) && m->part[k + 1].kind == PU_PART_MA;
+        if (!is_shown(m, k)) continue;
         printf("%s %s%s", k ? " +" : "", m->part[k].constant ? "constant " : "", m->name[k]);
         if (m->part[k].size) printf(" of %ld", (long)m->part[k].size);
+        if (joined) printf(" and %ld", (long)m->part[k + 1].size);
     }
-    printf("%s + noise\n  %ld series of %ld entries, %ld values", s->regressors ? " + regressors" : "", (long)s->count, (long)s->known, (long)known);
+    printf("%s%s\n  %ld series of %ld entries, %ld values", s->regressors ? " + regressors" : "",
+           m->part[m->count - 1].kind == PU_PART_NO_IRREGULAR ? ", and no noise" : " + noise", (long)s->count, (long)s->known, (long)known);
     printf("%s\n  %ld steps, %ld gradients in %.2f s (%s)\n  %s\n\n", s->transform ? ", transformed" : "", (long)report->step,
            (long)report->gradients, report->seconds, pu_fit_stop_text(report->stop), report->last.plan);
     estimates_print(count, e, !s->data);
@@ -277,7 +298,7 @@ static void write_json(const fit_flags *flags, const series *s, const pu_fit_rep
 static void read_options(int argc, char **argv, request *ask, series *s, fit_flags *flags, long *length, long *count,
                         double *missing)
 {
-    option list[FIT_FLAGS + SERIES_FLAGS + 16];
+    option list[FIT_FLAGS + SERIES_FLAGS + 18];
     int n = 0;
     memset(ask, 0, sizeof *ask);
     series_default(s), fit_flags_default(flags);
@@ -288,6 +309,8 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
     list[n++] = opt_choice("season-form", "one noise a step, or one for every harmonic", &ask->form, "dummy,trig");
     list[n++] = opt_flag("cycle", "damped, of a frequency that is fitted", &ask->cycle);
     list[n++] = opt_number("ar", "order of a stationary autoregression; 0 = none", &ask->ar, 0, 1000);
+    list[n++] = opt_number("ma", "order of a moving average: with --ar an ARMA, else of white noise; 0 = none", &ask->ma, 0, 1000);
+    list[n++] = opt_flag("no-irregular", "no noise besides the parts: with --ar and --ma alone what arima() fits", &ask->no_irregular);
     list[n++] = opt_choice("matern", "a Gaussian process of smoothness 1/2, 3/2, 5/2", &ask->matern, "none,12,32,52");
     list[n++] = opt_text("regress", "columns of --data to regress on, names with commas between; without a level also an intercept", &s->regress);
     list[n++] = opt_text("constant", "parts that do not move, of level,slope,season", &ask->constant);
@@ -303,8 +326,8 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
                  "each with states of its own; \"nll\" is the sum over them, of the transformed numbers.", n, list);
     options_apart(argc, argv, "data", "length,series,missing");
     if (ask->season == 1) fail(2, "--season", "a period is at least 2; 0 = none");
-    if (ask->level || ask->slope || ask->season || ask->cycle || ask->ar || ask->matern) return;
-    if (s->data) fail(2, "--data", "what is the series made of? --level, --slope, --season, --cycle, --ar, --matern; see --help");
+    if (ask->level || ask->slope || ask->season || ask->cycle || ask->ar || ask->ma || ask->matern) return;
+    if (s->data) fail(2, "--data", "what is the series made of? --level, --slope, --season, --cycle, --ar, --ma, --matern; see --help");
     ask->level = 1, ask->season = 12; /* something to see */
 }
 
@@ -336,7 +359,7 @@ int main(int argc, char **argv)
     make_model(&m, s.length);
     theta = need_reals(2 * m.model->params), truth = theta + m.model->params;
     C = need_reals(m.model->params * m.model->params);
-    e = (estimate *)need_bytes((size_t)(m.model->params + ask.ar + 1) * sizeof *e);
+    e = (estimate *)need_bytes((size_t)(m.model->params + ask.ar + ask.ma + 1) * sizeof *e);
     if (!s.data) {
         make_truth(&m, truth);
         series_simulate(&s, m.model, truth, (pu_int)count, missing, (uint64_t)flags.seed);

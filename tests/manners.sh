@@ -125,6 +125,17 @@ agree "structural: and the same parameters" "$(number var.level both.json)" "$(n
     "$structural" --data walk.csv --columns lx --level --quiet --forecast 2 --json more.json
 grep -q forecast future.json && [[ $(grep forecast future.json) == "$(grep forecast more.json)" ]]
 verdict "structural: empty rows at the end are forecast" $?
+# an ARMA with a mean and no other noise: coefficients by name, one panel for it and one for the mean
+says "structural: an ARMA" 0 "arma of 1 and 1 + regressors, and no noise" \
+    "$structural" --data walk.csv --columns lx --ar 1 --ma 1 --no-irregular --forecast 2 \
+    --json arma.json --svg arma.svg --components arma.csv
+[[ $(number 'theta.ma\[0\]' arma.json) && $(number 'phi.ar\[0\]' arma.json) && ! $(number var.irregular arma.json) ]] &&
+    head -n 1 arma.csv | grep -qx 'row,y,fit,sd.fit,arma,sd.arma,regressors,sd.regressors' &&
+    [[ $(grep -c '<svg' arma.svg) == 4 ]] &&
+    awk -F, 'NR > 1 && $2 != "" { d = $2 - $3; if (d * d > 1e-12 || $4 != 0) bad = 1 } END { exit bad }' arma.csv
+verdict "structural: what is observed without noise is known" $?
+says "structural: nothing moves" 1 "must move y at once" \
+    "$structural" --data walk.csv --columns lx --level --constant level --no-irregular
 "$structural" --regress t >out 2>err
 if ! grep -q 'has no regressors' err; then
     "$structural" --data future.csv --columns lx --ar 1 --regress t --quiet --json b.json

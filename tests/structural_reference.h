@@ -1,7 +1,7 @@
 /* structural_reference.h - structural models once more, in wide numbers. Every part is a Gaussian process whose covariance K is
    known in closed form, once the shocks of its recursion are summed up, and X tells what its diffuse first states add to y:
 
-     y = eta + X delta + e,   e ~ N(0, V),   V = sum K + sigma2 I,   delta flat
+     y = eta + X delta + e,   e ~ N(0, V),   V = sum K + sigma2 I,   delta flat;   sigma2 = 0 with PU_PART_NO_IRREGULAR
 
    Likelihood, gradients and posterior are dense generalised least squares. No chain, state or shock is in here: nothing is
    shared with the library but the meaning of theta. Functions of wide numbers are series, for there need not be a library of
@@ -95,7 +95,8 @@ static int ref_states(const pu_part *p)
     case PU_PART_LEVEL:
     case PU_PART_SLOPE: return 1;
     case PU_PART_CYCLE: return 2;
-    case PU_PART_AR: return (int)p->size;
+    case PU_PART_AR:
+    case PU_PART_MA: return (int)p->size;
     case PU_PART_SEASON:
     case PU_PART_SEASON_TRIG: return (int)p->size - 1;
     default: return (int)p->kind - (int)PU_PART_MATERN12 + 1;
@@ -104,11 +105,20 @@ static int ref_states(const pu_part *p)
 
 static int ref_is_diffuse(const pu_part *p) { return p->kind <= PU_PART_SEASON_TRIG; }
 
-static int ref_part_params(const pu_part *p)
+/* Is part n a moving average of the autoregression before it? */
+static int ref_joins(const pu_part *parts, int n)
 {
+    return n > 0 && parts[n].kind == PU_PART_MA && parts[n - 1].kind == PU_PART_AR;
+}
+
+static int ref_part_params(const pu_part *parts, int n)
+{
+    const pu_part *p = parts + n;
+    if (p->kind == PU_PART_NO_IRREGULAR) return 0;
     if (ref_is_diffuse(p)) return !p->constant;
     if (p->kind == PU_PART_CYCLE) return 3;
-    return p->kind == PU_PART_AR ? (int)p->size + 1 : 2;
+    if (p->kind == PU_PART_AR || p->kind == PU_PART_MA) return (int)p->size + !ref_joins(parts, n);
+    return 2;
 }
 
 /* Shocks of a step. */
@@ -116,7 +126,7 @@ static int ref_shocks(const pu_part *p)
 {
     if (ref_is_diffuse(p) && p->constant) return 0;
     if (ref_is_diffuse(p) && p->kind != PU_PART_SEASON_TRIG) return 1;
-    return p->kind == PU_PART_AR ? 1 : ref_states(p);
+    return p->kind == PU_PART_AR || p->kind == PU_PART_MA ? 1 : ref_states(p);
 }
 
 /* What a shock of a seasonal pattern (dummy form) adds `lag` steps later. */
@@ -153,11 +163,35 @@ static void ref_autoregression(int P, const wide *theta, int T, wide *c)
     }
 }
 
-/* Autocovariances of a cycle or an autoregression. */
-static void ref_stationary(const pu_part *p, const wide *theta, int T, wide *c)
+/* Those of an ARMA, from those of its autoregression: sum_ij b_i b_j c_{k + j - i}, b = (1, theta), which the moving average's
+   entries of theta, q of them, give by Levinson's recursion. log variance is behind those of the autoregression. */
+static void ref_arma(int P, const wide *theta, int q, const wide *ma, const wide *log_variance, int T, wide *c)
 {
-    if (p->kind == PU_PART_AR) {
-        ref_autoregression((int)p->size, theta, T, c);
+    wide ar[REF_ORDER + 1], x[REF_T + REF_ORDER], b[REF_ORDER + 1] = {0}, next[REF_ORDER + 1];
+    memcpy(ar, theta, (size_t)P * sizeof *ar);
+    ar[P] = *log_variance;
+    ref_autoregression(P, ar, T + q, x);
+    b[0] = 1;
+    for (int m = 1; m <= q; m++) {
+        wide gamma = ref_tanh(ma[m - 1]);
+        for (int j = 0; j <= m; j++) next[j] = (j < m ? b[j] : 0) + (j > 0 ? gamma * b[m - j] : 0);
+        memcpy(b, next, sizeof b);
+    }
+    for (int k = 0; k < T; k++) {
+        c[k] = 0;
+        for (int i = 0; i <= q; i++)
+            for (int j = 0; j <= q; j++) c[k] += b[i] * b[j] * x[k + j - i < 0 ? i - j - k : k + j - i];
+    }
+}
+
+/* Autocovariances of a cycle, an autoregression or a moving average; q: of the one that has joined an autoregression. */
+static void ref_stationary(const pu_part *p, int q, const wide *theta, int T, wide *c)
+{
+    int P = (int)p->size;
+    if (p->kind == PU_PART_MA) {
+        ref_arma(0, theta, P, theta, theta + P, T, c);
+    } else if (p->kind == PU_PART_AR) {
+        ref_arma(P, theta, q, theta + P + 1, theta + P, T, c);
     } else {
         wide rho = ref_logistic(theta[1]), cosine, sine, re = 1, im = 0;
         wide one_minus = ref_logistic(-theta[1]), scale = ref_exp(theta[0]) / (one_minus * (1 + rho));
@@ -180,16 +214,17 @@ static wide ref_matern(int states, wide d)
     return poly * ref_exp(-d);
 }
 
-/* What the shocks of a part do to y, T x T of rows REF_T, lower half; theta: its entries. times: NULL, 0, 1, 2, .. */
-static void ref_covariance(const pu_part *p, const wide *theta, int T, const double *times, wide *K)
+/* What the shocks of a part do to y, T x T of rows REF_T, lower half; theta: its entries, and those of the moving average of
+   order q that has joined it. times: NULL, 0, 1, 2, .. */
+static void ref_covariance(const pu_part *p, int q, const wide *theta, int T, const double *times, wide *K)
 {
     wide c[REF_T], variance = 0, rate = 0;
-    int period = (int)p->size, matern = p->kind >= PU_PART_MATERN12;
+    int period = (int)p->size, matern = p->kind >= PU_PART_MATERN12 && p->kind <= PU_PART_MATERN52;
     if (matern) {
         variance = ref_exp(theta[0]);
         rate = ref_sqrt(2 * ref_states(p) - 1) * ref_exp(-theta[1]);
         for (int t = 0; !times && t < T; t++) c[t] = variance * ref_matern(ref_states(p), rate * t);
-    } else if (!ref_is_diffuse(p)) ref_stationary(p, theta, T, c);
+    } else if (!ref_is_diffuse(p)) ref_stationary(p, q, theta, T, c);
     else if (!p->constant) variance = ref_exp(theta[0]);
     for (int t = 0; p->kind == PU_PART_SEASON_TRIG && t < T; t++) {
         /* each harmonic a rotation: t shocks, all turned by the same angle */
@@ -242,9 +277,11 @@ static wide ref_first_state(const pu_part *p, int i, int t)
 /* ---- a model ---- */
 
 typedef struct {
-    int T, count, params, d;
+    int T, count, params, d, exact;
     pu_part parts[REF_PARTS];
     int first[REF_PARTS]; /* of its entries of theta */
+    int own[REF_PARTS];   /* how many: with those of the moving average of order `moving` that has joined it, which has none then */
+    int moving[REF_PARTS];
     wide theta[REF_PARAMS];
     const double *times; /* NULL: 0, 1, 2, .. */
     wide sigma2;
@@ -265,16 +302,24 @@ static void ref_make(ref_model *m, int T, const double *times, const pu_part *pa
     for (int n = 0; n < count; n++) {
         m->parts[n] = parts[n];
         m->first[n] = at;
-        ref_covariance(parts + n, theta + at, T, times, m->K[n]);
-        at += ref_part_params(parts + n);
+        m->own[n] = ref_joins(parts, n) ? 0 : ref_part_params(parts, n);
+        m->moving[n] = n + 1 < count && ref_joins(parts, n + 1) ? (int)parts[n + 1].size : 0;
+        m->own[n] += m->moving[n];
+        m->exact |= parts[n].kind == PU_PART_NO_IRREGULAR;
+        if (!ref_joins(parts, n) && parts[n].kind != PU_PART_NO_IRREGULAR) ref_covariance(parts + n, m->moving[n], theta + at, T, times, m->K[n]);
+        at += ref_part_params(parts, n);
         for (int i = 0; ref_is_diffuse(parts + n) && i < ref_states(parts + n); i++, m->d++) {
             m->owner[m->d] = ref_owner(m, n);
             for (int t = 0; t < T; t++) m->X[m->d][t] = ref_first_state(parts + n, i, t);
         }
     }
-    memcpy(m->theta, theta, (size_t)(at + 1) * sizeof *theta);
-    m->params = at + 1;
-    m->sigma2 = ref_exp(theta[at]);
+    /* without noise V may be singular. What flat states add is theirs whether they have some variance, too, or not */
+    for (int j = 0; m->exact && j < m->d; j++)
+        for (int t = 0; t < T; t++)
+            for (int u = 0; u <= t; u++) m->K[m->owner[j]][t * REF_T + u] += m->X[j][t] * m->X[j][u];
+    m->params = at + !m->exact;
+    memcpy(m->theta, theta, (size_t)m->params * sizeof *theta);
+    m->sigma2 = m->exact ? 0 : ref_exp(theta[at]);
 }
 
 /* L L' = A in place, n x n with rows of `ld`; adds log det, and keeps the least share of a diagonal entry that is left of it.
@@ -319,6 +364,7 @@ typedef struct {
     double grad[REF_PARAMS], size[REF_PARAMS]; /* size: of the terms that grad is the sum of; see ref_gradient */
     double unsure[REF_PARAMS];                 /* error of grad */
     double mean[REF_PARTS + 1][REF_T], variance[REF_PARTS + 1][REF_T]; /* of the parts, and of their sum */
+    double doubt[REF_PARTS + 1][REF_T]; /* error of such a variance, which is a difference */
     double residual[REF_T]; /* minus the derivative in eta; 0 where missing */
     /* inside */
     int seen[REF_T], n;
@@ -373,9 +419,9 @@ static int ref_run(const ref_model *m, const wide *e, ref_result *out)
         for (int j = 0; j < m->d; j++) out->r[i] -= out->XV[j][i] * b[j];
         square += out->r[i] * out->r[i];
     }
-    out->condition = fmax((double)(largest / m->sigma2), 1 / least_A);
+    out->condition = fmax(m->exact ? 1 / least : (double)(largest / m->sigma2), 1 / least_A);
     out->nll = ((double)square + logdet + logdet_A + n * log(2 * acos(-1.0))) / 2;
-    out->scale = ((double)square + fabs(logdet) + fabs(logdet_A) + n * fabs(log((double)m->sigma2))) / 2 + n + 1;
+    out->scale = ((double)square + fabs(logdet) + fabs(logdet_A) + (m->exact ? 0 : n * fabs(log((double)m->sigma2)))) / 2 + n + 1;
     ref_backward(n, REF_T, V, out->r);
     for (int i = 0; i < n; i++) out->residual[out->seen[i]] = (double)out->r[i];
     return 1;
@@ -383,16 +429,18 @@ static int ref_run(const ref_model *m, const wide *e, ref_result *out)
 
 /* The derivative of a part's covariance in entry i of its theta: central differences of three steps, extrapolated to h = 0. Good to
    all but 6 digits of wide numbers: V may be as ill-conditioned as it likes. */
-static void ref_slope(const pu_part *p, const wide *at, int i, int T, const double *times, wide *slope)
+static void ref_slope(const ref_model *m, int part, int i, wide *slope)
 {
     static wide level[3][REF_T * REF_T], down[REF_T * REF_T];
-    wide theta[REF_ORDER + 1], h = WIDE_DIGITS >= 113 ? (wide)1e-6 : (wide)1e-3;
-    memcpy(theta, at, (size_t)ref_part_params(p) * sizeof *theta);
+    const wide *at = m->theta + m->first[part];
+    int T = m->T;
+    wide theta[2 * REF_ORDER + 1], h = WIDE_DIGITS >= 113 ? (wide)1e-6 : (wide)1e-3;
+    memcpy(theta, at, (size_t)m->own[part] * sizeof *theta);
     for (int k = 0; k < 3; k++, h /= 2) {
         theta[i] = at[i] + h;
-        ref_covariance(p, theta, T, times, level[k]);
+        ref_covariance(m->parts + part, m->moving[part], theta, T, m->times, level[k]);
         theta[i] = at[i] - h;
-        ref_covariance(p, theta, T, times, down);
+        ref_covariance(m->parts + part, m->moving[part], theta, T, m->times, down);
         for (int t = 0; t < T; t++)
             for (int s = 0; s <= t; s++) level[k][t * REF_T + s] = (level[k][t * REF_T + s] - down[t * REF_T + s]) / (2 * h);
     }
@@ -430,11 +478,13 @@ static void ref_gradient(const ref_model *m, ref_result *out)
         trace += m->sigma2 * P[i][i];
         square += m->sigma2 * out->r[i] * out->r[i];
     }
-    out->grad[m->params - 1] = (double)(trace - square) / 2;
-    out->size[m->params - 1] = (double)(trace + square + n) / 2;
+    if (!m->exact) {
+        out->grad[m->params - 1] = (double)(trace - square) / 2;
+        out->size[m->params - 1] = (double)(trace + square + n) / 2;
+    }
     for (int part = 0; part < m->count; part++)
-        for (int i = 0; i < ref_part_params(m->parts + part); i++) {
-            ref_slope(m->parts + part, m->theta + m->first[part], i, m->T, m->times, slope);
+        for (int i = 0; i < m->own[part]; i++) {
+            ref_slope(m, part, i, slope);
             trace = 0;
             square = 0;
             all = 0;
@@ -469,6 +519,7 @@ static void ref_posterior(const ref_model *m, ref_result *out)
                     with[i] += t > s ? K[t * REF_T + s] : K[s * REF_T + t];
                 }
             }
+            out->doubt[part][t] = (WIDE_DIGITS >= 113 ? 1e-31 : 1e-16) * (double)variance;
             for (int i = 0; i < out->n; i++) mean += with[i] * out->r[i];
             ref_forward(out->n, REF_T, out->V, with);
             for (int i = 0; i < out->n; i++) variance -= with[i] * with[i];

@@ -657,6 +657,62 @@ TEST series_with_intercept_and_trend(void)
     PASS();
 }
 
+/* An AR(2) without noise about an intercept and a trend: the covariance of all parameters, from years as they are, is that from
+   years counted from their middle, c = b0 + m b1, b1. A third column that is a sum of these two is not identified, and neither are
+   they; the others are. Tolerance: theta is the same point up to rounding; the differences of gradients over eps^1/3 leave
+   eps^2/3, and X b, which is up to 2 m |b1|, eps of that in units of the innovations: 1e-4 and 1e-2 are room enough for both. */
+TEST errors_do_not_depend_on_where_regressors_count_from(void)
+{
+    enum { LENGTH = 98, MIDDLE = 1920 };
+    static const pu_part parts[] = {{PU_PART_AR, 2, 0}, {PU_PART_NO_IRREGULAR, 0, 0}};
+    const double tolerance = PU_TEST_PICK(1e-4, 1e-2);
+    pu_real y[LENGTH] = {0}, X[3 * LENGTH], theta[6], C[36], want[25], se[6];
+    pu_data data = pu_data_full(1, LENGTH, y);
+    lake(LENGTH, y);
+    for (int k = 0; k < 3; k++) {
+        const int p = k < 2 ? 2 : 3;
+        pu_model series, model;
+        pu_fit_report fit;
+        pu_report r;
+        tc_set_case("%s", k == 0 ? "from the middle" : k == 1 ? "years" : "and a sum of both");
+        for (int m = 0; m < LENGTH; m++) {
+            X[p * m] = 1;
+            X[p * m + 1] = (pu_real)(1875 + m - (k ? 0 : MIDDLE));
+            if (p > 2) X[p * m + 2] = (pu_real)(3 * (1875 + m) - 5000);
+        }
+        empty(&series), empty(&model);
+        TC_STATUS(pu_model_structural(&series, LENGTH, parts, 2, &r), PU_OK);
+        TC_STATUS(pu_model_regressors(&model, &series, p, X, 0, &r), PU_OK);
+        if (k == 0) {
+            TC_STATUS(pu_model_start(&model, &data, 0, theta, &r), PU_OK);
+            TC_STATUS(pu_fit(&model, &data, NULL, NULL, theta, &fit), PU_OK);
+            TC_STATUS(pu_fit_covariance(&model, &data, NULL, NULL, theta, want, &r), PU_OK);
+            theta[3] -= MIDDLE * theta[4];
+            theta[5] = 0;
+            continue;
+        }
+        if (k == 1) {
+            TC_STATUS(pu_fit_covariance(&model, &data, NULL, NULL, theta, C, &r), PU_OK);
+            TC_STATUS(pu_fit_errors(&model, &data, NULL, NULL, theta, se, &r), PU_OK);
+            for (int i = 0; i < 5; i++)
+                for (int j = 0; j < 5; j++) {
+                    double x = (double)want[5 * i + j], size = sqrt((double)C[6 * i] * (double)C[6 * j]);
+                    if (i == 3) x -= MIDDLE * (double)want[5 * 4 + j];
+                    if (j == 3) x -= MIDDLE * (double)want[5 * i + 4];
+                    if (i == 3 && j == 3) x += MIDDLE * (double)MIDDLE * (double)want[24];
+                    TC_CLOSE(C[5 * i + j], x, tolerance * size);
+                    if (i == j) TC_CLOSE(se[i], sqrt((double)C[6 * i]), 10 * PU_TEST_EPS * sqrt((double)C[6 * i]));
+                }
+            continue;
+        }
+        TC_STATUS(pu_fit_errors(&model, &data, NULL, NULL, theta, se, &r), PU_UNIDENTIFIED);
+        TC_ASSERT(r.where.index == 3);
+        for (int i = 0; i < 6; i++) TC_ASSERT((se[i] != se[i]) == (i >= 3));
+        for (int i = 0; i < 3; i++) TC_CLOSE(se[i], sqrt((double)want[6 * i]), tolerance * sqrt((double)want[6 * i]));
+    }
+    PASS();
+}
+
 /* A checkpoint of another value, pattern or X is refused; the same goes on to the same bits. */
 TEST checkpoints_tell_models_apart(void)
 {
@@ -864,6 +920,7 @@ SUITE(around)
     RUN_TEST(regressors_refuse);
     RUN_TEST(least_squares_is_the_start_and_the_end);
     RUN_TEST(series_with_intercept_and_trend);
+    RUN_TEST(errors_do_not_depend_on_where_regressors_count_from);
     RUN_TEST(checkpoints_tell_models_apart);
     RUN_TEST(mini_batches_have_their_own_regressors);
     RUN_TEST(an_offset_for_each_datum_shifts_the_data);

@@ -548,6 +548,39 @@ TEST exact_block(void)
 
 /* ---- workspaces by themselves ---------------------------------------------------------------- */
 
+/* pu_fit_errors: a block of 0 bytes asks for the size, a byte less than that is refused, and in a block of it the errors are the same. */
+TEST errors_fit_in_the_block_that_is_told(void)
+{
+    enum { LENGTH = 20 };
+    pu_real *y = tc_normal(3, LENGTH), theta[3] = {PU_R(0.3), 0, PU_R(-0.5)}, want[3], se[3];
+    pu_data data = pu_data_full(1, LENGTH, y);
+    pu_model model;
+    pu_workspace ws;
+    pu_report r;
+    unsigned char *block;
+    size_t bytes;
+    memset(&model, 0, sizeof model);
+    memset(&ws, 0, sizeof ws);
+    ASSERT_EQ(PU_OK, pu_model_noisy_ar(&model, LENGTH, 1, &r));
+    ASSERT(pu_fit_errors(&model, &data, NULL, NULL, theta, want, &r) >= 0);
+    pu_workspace_block(&ws, NULL, 0);
+    ASSERT_EQ(PU_E_BLOCK, pu_fit_errors(&model, &data, NULL, &ws, theta, se, &r));
+    bytes = r.bytes;
+    ASSERT(bytes > 3 * sizeof(pu_real));
+    block = (unsigned char *)malloc(bytes + 1);
+    tc_keep(block);
+    pu_workspace_block(&ws, block, bytes - 1);
+    ASSERT_EQ(PU_E_BLOCK, pu_fit_errors(&model, &data, NULL, &ws, theta, se, &r));
+    ASSERT_EQ(bytes, r.bytes);
+    block[bytes] = TC_PATTERN;
+    pu_workspace_block(&ws, block, bytes);
+    ASSERT(pu_fit_errors(&model, &data, NULL, &ws, theta, se, &r) >= 0);
+    ASSERT(block[bytes] == TC_PATTERN);
+    ASSERT(memcmp(se, want, sizeof se) == 0);
+    pu_model_free(&model);
+    PASS();
+}
+
 TEST freeing_is_idempotent(void)
 {
     pu_workspace ws;
@@ -942,6 +975,7 @@ int main(int argc, char **argv)
     RUN_TEST(workspace_grows);
     RUN_TEST(exact_memory);
     RUN_TEST(exact_block);
+    RUN_TEST(errors_fit_in_the_block_that_is_told);
     RUN_TEST(freeing_is_idempotent);
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
     RUN_TEST(a_small_stack_suffices);

@@ -33,9 +33,30 @@ static const shape shapes[] = {
     {"autoregression 1", 20, 1, {{PU_PART_AR, 1, 0}}},
     {"autoregression 3", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_AR, 3, 0}}},
     {"shorter than its order", 3, 1, {{PU_PART_AR, 5, 0}}},
+    {"moving average 1", 20, 1, {{PU_PART_MA, 1, 0}}},
+    {"moving average 4", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_MA, 4, 0}}},
+    {"ARMA(1,1)", 20, 2, {{PU_PART_AR, 1, 0}, {PU_PART_MA, 1, 0}}},
+    {"ARMA(3,1)", 20, 3, {{PU_PART_LEVEL, 0, 1}, {PU_PART_AR, 3, 0}, {PU_PART_MA, 1, 0}}},
+    {"ARMA(1,3), longer than the series", 3, 2, {{PU_PART_AR, 1, 0}, {PU_PART_MA, 3, 0}}},
+    {"two of them", 24, 5, {{PU_PART_AR, 2, 0}, {PU_PART_MA, 2, 0}, {PU_PART_MA, 1, 0}, {PU_PART_AR, 1, 0}, {PU_PART_MATERN12, 0, 0}}},
     {"Matern 1/2", 20, 1, {{PU_PART_MATERN12, 0, 0}}},
     {"Matern 3/2", 20, 1, {{PU_PART_MATERN32, 0, 0}}},
     {"Matern 5/2", 20, 1, {{PU_PART_MATERN52, 0, 0}}},
+    {"AR(2) alone", 20, 2, {{PU_PART_AR, 2, 0}, {PU_PART_NO_IRREGULAR, 0, 0}}},
+    {"MA(1) alone", 20, 2, {{PU_PART_MA, 1, 0}, {PU_PART_NO_IRREGULAR, 0, 0}}},
+    {"ARMA(2,3) alone", 20, 3, {{PU_PART_AR, 2, 0}, {PU_PART_MA, 3, 0}, {PU_PART_NO_IRREGULAR, 0, 0}}},
+    {"ARMA(3,1) about a level", 20, 4, {{PU_PART_NO_IRREGULAR, 0, 0}, {PU_PART_LEVEL, 0, 1}, {PU_PART_AR, 3, 0}, {PU_PART_MA, 1, 0}}},
+    {"level, trend, ARMA(1,1), no noise",
+     20,
+     5,
+     {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}, {PU_PART_AR, 1, 0}, {PU_PART_MA, 1, 0}, {PU_PART_NO_IRREGULAR, 0, 0}}},
+    {"random walk", 20, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_NO_IRREGULAR, 0, 0}}},
+    {"level and seasons, no noise", 24, 4, {{PU_PART_SEASON, 4, 0}, {PU_PART_SEASON_TRIG, 5, 0}, {PU_PART_LEVEL, 0, 0}, {PU_PART_NO_IRREGULAR, 0, 0}}},
+    {"one step, no noise", 1, 2, {{PU_PART_LEVEL, 0, 0}, {PU_PART_NO_IRREGULAR, 0, 0}}},
+    {"cycle, Matern, MA, no noise",
+     20,
+     4,
+     {{PU_PART_CYCLE, 0, 0}, {PU_PART_MATERN32, 0, 0}, {PU_PART_MA, 2, 0}, {PU_PART_NO_IRREGULAR, 0, 0}}},
     {"two seasons", 30, 3, {{PU_PART_LEVEL, 0, 0}, {PU_PART_SEASON, 4, 0}, {PU_PART_SEASON_TRIG, 7, 0}}},
     {"six parts",
      24,
@@ -216,7 +237,12 @@ TEST wrong_parts_are_refused(void)
                  {{PU_PART_SEASON, 1000, 0}, "longer than the series"},
                  {{PU_PART_AR, 0, 0}, "order"},
                  {{PU_PART_AR, 1000, 0}, "longer than the series"},
+                 {{PU_PART_MA, 0, 0}, "order"},
+                 {{PU_PART_MA, 1000, 0}, "longer than the series"},
+                 {{PU_PART_MA, 1, 1}, "constant"},
                  {{PU_PART_LEVEL, 3, 0}, "size"},
+                 {{PU_PART_NO_IRREGULAR, 0, 1}, "constant"},
+                 {{PU_PART_NO_IRREGULAR, 1, 0}, "size"},
                  {{PU_PART_CYCLE, 0, 1}, "constant"}};
 
     pu_model m;
@@ -230,6 +256,11 @@ TEST wrong_parts_are_refused(void)
         TC_ASSERT(r.where.index == 0);
         TC_ASSERT(m.params == 0 && m.data == NULL);
     }
+    /* nothing that would move y */
+    pu_part still[3] = {{PU_PART_LEVEL, 0, 1}, {PU_PART_SLOPE, 0, 0}, {PU_PART_NO_IRREGULAR, 0, 0}};
+    TC_ASSERT(pu_model_structural(&m, 20, still, 3, &r) == PU_E_ARGUMENT);
+    TC_ASSERT(strstr(r.where.what, "must move y") != NULL);
+    TC_ASSERT(pu_model_structural(&m, 20, still + 2, 1, &r) == PU_E_ARGUMENT);
     TC_ASSERT(pu_model_structural(NULL, 20, &level, 1, &r) == PU_E_NULL);
     TC_ASSERT(pu_model_structural(&m, 20, NULL, 1, &r) == PU_E_NULL);
     TC_ASSERT(pu_model_structural(&m, 0, &level, 1, &r) == PU_E_ARGUMENT);
@@ -306,6 +337,180 @@ TEST draws_have_the_moments_of_the_posterior(void)
         PU_CHECK_CLOSE(square, var, 5 * var * sqrt(2.0 / DRAWS));
     }
     pu_model_free(&m);
+    PASS();
+}
+
+/* Without an irregular draws agree with what is observed, to rounding, and have the moments of the posterior in a gap. */
+TEST draws_without_noise_keep_to_the_data(void)
+{
+    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_AR, 1, 0}, {PU_PART_MA, 2, 0}, {PU_PART_NO_IRREGULAR, 0, 0}};
+    enum { T = 8, S = 4, DRAWS = 4000 };
+    pu_model m;
+    pu_report r;
+    pu_options o;
+    pu_posterior_result out;
+    pu_predict_result seen;
+    pu_real y[T], theta[MOST_PARAMS], fit[T], mean[T], variance[T], *samples = tc_reals(DRAWS * T * S);
+    pu_data data = pu_data_nan(1, T, y);
+    memset(&m, 0, sizeof m);
+    memset(&o, 0, sizeof o);
+    memset(&out, 0, sizeof out);
+    memset(&seen, 0, sizeof seen);
+    TC_ASSERT(pu_model_structural(&m, T, parts, 4, &r) == PU_OK);
+    make_theta(&m, 5, theta);
+    make_series(parts, T, WHOLE, 4, y);
+    y[3] = PU_R(NAN);
+    o.samples = DRAWS;
+    o.engine = PU_KALMAN;
+    o.kind = PU_EXACT;
+    out.samples = samples;
+    seen.mean = mean;
+    seen.fit = fit;
+    seen.variance = variance;
+    TC_ASSERT(pu_model_posterior(&m, theta, &data, &o, NULL, &out, &r) == PU_OK);
+    TC_ASSERT(pu_model_predict(&m, theta, &data, NULL, NULL, &seen, &r) == PU_OK);
+    for (int t = 0; t < T; t++) {
+        const pu_real *c = (const pu_real *)m.Phi.data;
+        double sum = 0, square = 0;
+        for (int k = 0; k < DRAWS; k++) {
+            double x = -(double)mean[t];
+            for (int i = 0; i < S; i++) x += (double)c[i] * (double)samples[(k * T + t) * S + i];
+            sum += x / DRAWS;
+            square += x * x / DRAWS;
+        }
+        /* no noise: what is forecast is what is there */
+        TC_ASSERT(fit[t] == variance[t]);
+        if (t != 3) {
+            TC_ASSERT(fit[t] == 0);
+            PU_CHECK_CLOSE(mean[t], y[t], 1000 * PU_TEST_EPS * 100);
+            PU_CHECK_CLOSE(square, 0, pow(1000 * PU_TEST_EPS * 100, 2));
+            continue;
+        }
+        TC_ASSERT(fit[t] > 0);
+        PU_CHECK_CLOSE(sum, 0, 5 * sqrt((double)fit[t] / DRAWS));
+        PU_CHECK_CLOSE(square, (double)fit[t], 5 * (double)fit[t] * sqrt(2.0 / DRAWS));
+    }
+    pu_model_free(&m);
+    PASS();
+}
+
+/* ---- ARMA ---- */
+
+/* gamma.ma to theta: 1 + theta_1 L for order one, Levinson's recursion beyond; what is told is what y sees. */
+TEST coefficients_are_those_of_the_process(void)
+{
+    static const pu_part parts[] = {{PU_PART_AR, 2, 0}, {PU_PART_MA, 2, 0}, {PU_PART_LEVEL, 0, 0}, {PU_PART_MA, 1, 0}};
+    const double g[5] = {0.5, -0.3, 0.2, 0.4, -0.6};
+    pu_real theta[9] = {0}, phi[2], ma[2], one[1];
+    pu_param param;
+    pu_model m;
+    pu_report r;
+    memset(&m, 0, sizeof m);
+    TC_ASSERT(pu_model_structural(&m, 9, parts, 4, &r) == PU_OK);
+    TC_ASSERT(m.params == 9);
+    for (int i = 0; i < 2; i++) theta[i] = (pu_real)atanh(g[i]), theta[3 + i] = (pu_real)atanh(g[2 + i]);
+    theta[6] = (pu_real)atanh(g[4]);
+    TC_ASSERT(pu_model_set(&m, theta, &r) == PU_OK);
+    TC_ASSERT(pu_model_param(&m, 4, &param) == PU_OK && !strcmp(param.name, "gamma.ma[1]") && param.scale == PU_SCALE_ATANH);
+    TC_ASSERT(pu_model_param(&m, 6, &param) == PU_OK && !strcmp(param.name, "gamma.ma2[0]"));
+    TC_ASSERT(pu_model_param(&m, 7, &param) == PU_OK && !strcmp(param.name, "var.ma2") && param.scale == PU_SCALE_LOG);
+    TC_ASSERT(pu_model_coefficients(&m, 0, phi) == 2 && pu_model_coefficients(&m, 1, ma) == 2);
+    TC_ASSERT(pu_model_coefficients(&m, 3, one) == 1 && pu_model_coefficients(&m, 2, NULL) == 0);
+    TC_ASSERT(pu_model_coefficients(&m, 4, NULL) == 0 && pu_model_coefficients(NULL, 0, NULL) == 0);
+    PU_CHECK_CLOSE(phi[0], g[0] * (1 - g[1]), 10 * PU_TEST_EPS);
+    PU_CHECK_CLOSE(phi[1], g[1], 10 * PU_TEST_EPS);
+    PU_CHECK_CLOSE(ma[0], g[2] * (1 + g[3]), 10 * PU_TEST_EPS);
+    PU_CHECK_CLOSE(ma[1], g[3], 10 * PU_TEST_EPS);
+    PU_CHECK_CLOSE(one[0], g[4], 10 * PU_TEST_EPS);
+    pu_model_free(&m);
+    PASS();
+}
+
+/* Simulated ARMA(2,1), 2,000 steps with gaps: the start is near, the fit converges without an irregular, the truth is within 4
+   standard errors; forecasts tend to the mean and their variance to that of the process. */
+TEST arma_is_found_again(void)
+{
+    enum { T = 2000, AHEAD = 200 };
+    static const pu_part parts[] = {{PU_PART_AR, 2, 0}, {PU_PART_MA, 1, 0}, {PU_PART_NO_IRREGULAR, 0, 0}};
+    pu_real *y = tc_reals(T), *mean = tc_reals(T), *variance = tc_reals(T), theta[4], se[4];
+    pu_real truth[4] = {PU_R(0.9), PU_R(-0.8), PU_R(0.3), PU_R(-0.5)};
+    pu_data data = pu_data_nan(1, T, y);
+    pu_predict_result out;
+    pu_fit_report fit;
+    pu_report r;
+    pu_model m;
+    pu_real phi[2], ma[1];
+    double psi[2], all = 0;
+    memset(&m, 0, sizeof m);
+    memset(&out, 0, sizeof out);
+    TC_ASSERT(pu_model_structural(&m, T, parts, 3, &r) == PU_OK);
+    TC_ASSERT(m.params == 4);
+    TC_ASSERT(pu_model_simulate(&m, truth, 1, 17, NULL, NULL, y, &r) == PU_OK);
+    for (int t = 0; t < T; t++)
+        if (t % 17 == 4 || (t > 900 && t < 950) || t >= T - AHEAD) y[t] = PU_R(NAN);
+    TC_ASSERT(pu_model_start(&m, &data, 0, theta, &r) == PU_OK);
+    for (int i = 0; i < 4; i++) PU_CHECK_CLOSE(theta[i], truth[i], 0.3);
+    TC_ASSERT(pu_fit(&m, &data, NULL, NULL, theta, &fit) == PU_OK);
+    TC_ASSERT(fit.stop == PU_FIT_CONVERGED);
+    TC_ASSERT(pu_fit_errors(&m, &data, NULL, NULL, theta, se, &r) == PU_OK);
+    for (int i = 0; i < 4; i++) PU_CHECK_CLOSE(theta[i], truth[i], 4 * (double)se[i]);
+    out.mean = mean;
+    out.variance = variance;
+    TC_ASSERT(pu_model_predict(&m, theta, &data, NULL, NULL, &out, &r) == PU_OK);
+    /* the variance of the process from its response to e, until that is below rounding */
+    TC_ASSERT(pu_model_coefficients(&m, 0, phi) == 2 && pu_model_coefficients(&m, 1, ma) == 1);
+    psi[0] = 1;
+    psi[1] = (double)phi[0] + (double)ma[0];
+    all = 1 + psi[1] * psi[1];
+    for (int k = 2; k < 2000; k++) {
+        double next = (double)phi[0] * psi[1] + (double)phi[1] * psi[0];
+        psi[0] = psi[1];
+        psi[1] = next;
+        all += next * next;
+    }
+    all *= exp((double)theta[2]);
+    PU_CHECK_CLOSE(variance[T - 1], all, PU_TEST_PICK(1e-6, 1e-4) * all);
+    PU_CHECK_CLOSE(mean[T - 1], 0, 1e-3 * sqrt(all));
+    /* one step ahead it is that of e; a gap 11 steps before leaves theta^20 */
+    PU_CHECK_CLOSE(variance[T - AHEAD], exp((double)theta[2]), PU_TEST_PICK(1e-6, 1e-5));
+    pu_model_free(&m);
+    PASS();
+}
+
+/* Long series whose steps come to rest, against the same cut into two data at a long gap: the states forget. Finite noise on either side
+   of what makes gradients be made of prices, and none. */
+TEST long_series_without_noise_come_to_rest(void)
+{
+    enum { T = 1200, GAP = 500 };
+    static const pu_part parts[] = {{PU_PART_AR, 2, 0}, {PU_PART_MA, 2, 0}, {PU_PART_NO_IRREGULAR, 0, 0}};
+    pu_real *y = tc_normal(77, 2 * T), theta[6] = {PU_R(0.4), PU_R(-0.5), PU_R(0.2), PU_R(0.6), PU_R(-0.3), 0}, whole[6], apart[6];
+    for (int noise = 0; noise < 3; noise++) {
+        const int count = noise ? 2 : 3, params = noise ? 6 : 5;
+        pu_data one = pu_data_nan(1, T, y + T), two = pu_data_nan(2, T, y);
+        pu_model m;
+        pu_report r;
+        double nll, sum;
+        tc_set_case("noise %d", noise);
+        memset(&m, 0, sizeof m);
+        theta[5] = noise == 1 ? 1 : -6;
+        TC_ASSERT(pu_model_structural(&m, T, parts, count, &r) == PU_OK);
+        TC_ASSERT(m.params == params);
+        /* datum 0: the first part alone; datum 1: the last part alone; then both parts in one series */
+        tc_fill_normal(77, T, y + T);
+        for (int t = 0; t < T; t++) {
+            y[t] = t < 350 ? y[T + t] : PU_R(NAN);
+            if (t < 350 + GAP) y[T + t] = PU_R(NAN);
+        }
+        TC_ASSERT(pu_model_gradient(&m, theta, &two, NULL, NULL, apart, NULL, &r) == PU_OK);
+        sum = 2 * r.nll;
+        for (int t = 0; t < 350; t++) y[T + t] = y[t];
+        TC_ASSERT(pu_model_gradient(&m, theta, &one, NULL, NULL, whole, NULL, &r) == PU_OK);
+        nll = r.nll;
+        PU_CHECK_CLOSE(nll, sum, PU_TEST_PICK(1e-9, 1e-3));
+        for (int i = 0; i < params; i++)
+            PU_CHECK_CLOSE(whole[i], 2 * (double)apart[i], PU_TEST_PICK(1e-8, 1e-3) * (T + fabs((double)whole[i])) / 10);
+        pu_model_free(&m);
+    }
     PASS();
 }
 
@@ -628,6 +833,10 @@ int main(int argc, char **argv)
     RUN_TEST(other_engines_are_refused);
     RUN_TEST(draws_have_the_moments_of_the_posterior);
     RUN_TEST(fits_get_to_their_boundaries_soon);
+    RUN_TEST(draws_without_noise_keep_to_the_data);
+    RUN_TEST(coefficients_are_those_of_the_process);
+    RUN_TEST(arma_is_found_again);
+    RUN_TEST(long_series_without_noise_come_to_rest);
     RUN_TEST(fits_converge);
     RUN_TEST(level_of_the_series_does_not_matter);
     RUN_TEST(matern_is_the_gaussian_process);

@@ -2,7 +2,7 @@
 
        has_errors = estimates_errors(model, &data, &exact, &flags, &report, theta, C);   one step of Newton's method, covariance
        estimate_make(&param, theta[i], variance, truth, &e[i]);                           of each parameter
-       estimate_phi(P, C, n, e, e + n, "phi");                                            of an autoregression
+       estimate_phi(P, 1, C, n, e, e + n, "phi");                                           of an autoregression
        estimate_last(&s, theta, C, n, truth, e + ..);                                     of regressors
        estimates_print(count, e, truth);  json_converged(&j, &report);  json_estimates(&j, "parameters", count, e, 0);
 
@@ -124,16 +124,17 @@ static inline void estimate_fixed(const char *name, double value, estimate *e)
 }
 
 /* phi of an autoregression of order P, called name[0] .., from its partial autocorrelations, whose covariance on the scale of
-   theta is the upper left P x P of C, with n numbers in a row: the delta method. Returns P. */
-static inline int estimate_phi(int P, const pu_real *C, pu_int n, const estimate *gamma, estimate *out, const char *name)
+   theta is the upper left P x P of C, with n numbers in a row: the delta method. sign = -1: theta of a moving average, which is to
+   gamma.ma what -phi is to -gamma. Returns P. */
+static inline int estimate_phi(int P, int sign, const pu_real *C, pu_int n, const estimate *gamma, estimate *out, const char *name)
 {
     double *J = (double *)need_bytes((size_t)(2 * P * (P + 1) + 1) * sizeof *J);
     double *unused = J + P * P, *phi = unused + P * P, *truth = phi + P;
     pu_real *at = need_reals(P + 1);
     int i, j, k;
-    for (i = 0; i < P; i++) at[i] = (pu_real)gamma[i].truth;
+    for (i = 0; i < P; i++) at[i] = (pu_real)(sign * gamma[i].truth);
     ar_derivatives(P, at, truth, unused);
-    for (i = 0; i < P; i++) at[i] = (pu_real)gamma[i].value;
+    for (i = 0; i < P; i++) at[i] = (pu_real)(sign * gamma[i].value);
     ar_derivatives(P, at, phi, J);
     for (k = 0; k < P; k++) {
         double variance = 0;
@@ -141,8 +142,8 @@ static inline int estimate_phi(int P, const pu_real *C, pu_int n, const estimate
             for (j = 0; j < P; j++) /* C is NaN where a parameter is not identified, which matters only where it enters */
                 if (J[k * P + i] != 0 && J[k * P + j] != 0) variance += J[k * P + i] * J[k * P + j] * (double)C[i * n + j];
         snprintf(out[k].name, sizeof out[k].name, "%s[%d]", name, k);
-        out[k].value = phi[k], out[k].se = sqrt(variance), out[k].truth = truth[k];
-        out[k].low = phi[k] - 1.96 * out[k].se, out[k].high = phi[k] + 1.96 * out[k].se;
+        out[k].value = sign * phi[k], out[k].se = sqrt(variance), out[k].truth = sign * truth[k];
+        out[k].low = out[k].value - 1.96 * out[k].se, out[k].high = out[k].value + 1.96 * out[k].se;
     }
     free(J), free(at);
     return P;

@@ -117,6 +117,7 @@ static void choose(const flags *f, const scene *s, pu_fit_options *o)
         return;
     }
     o->fixed_probes = 1;
+    o->tolerance = 1e-3 * sqrt((double)s->observed); /* a gradient so small is a few hundredths of a standard error off */
     o->gradient.engine = PU_ITERATIVE, o->gradient.kind = PU_MONTE_CARLO;
     o->gradient.solve.solver = PU_PCG, o->gradient.solve.tolerance = f->tolerance, o->gradient.solve.iterations = 0;
 }
@@ -187,6 +188,27 @@ static int tell(pu_model *model, const pu_real *theta, const pu_real *C, const s
     if (n == 4)
         TOLD("kappa", exp((double)theta[1]), exp((double)theta[1]) * sqrt((double)C[n + 1]), s->z ? exp((double)s->theta[1]) : (double)NAN);
     return count;
+}
+
+/* Mean and variance of every point, eight probes at a time: all at once would take their solutions' memory. */
+static void make_map(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options, pu_workspace *ws, pu_real *mean,
+                     pu_real *variance)
+{
+    const pu_int n = data->m, all = options->kind == PU_EXACT ? 1 : options->samples, each = options->kind == PU_EXACT ? 1 : 8;
+    pu_options o = *options;
+    pu_posterior_result out;
+    pu_report report;
+    pu_real *part = need_reals(n);
+    memset(variance, 0, (size_t)n * sizeof *variance);
+    for (pu_int done = 0; done < all; done += each, o.step++) {
+        const pu_int some = all - done < each ? all - done : each;
+        memset(&out, 0, sizeof out);
+        out.mean = done == 0 ? mean : NULL, out.variance = part;
+        if (o.kind != PU_EXACT) o.samples = some;
+        need_result(pu_model_posterior(model, theta, data, &o, ws, &out, &report), &report);
+        for (pu_int i = 0; i < n; i++) variance[i] += (pu_real)some / (pu_real)all * part[i];
+    }
+    free(part);
 }
 
 /* ---- pictures ---- */
@@ -280,8 +302,8 @@ static void results(const flags *f, const scene *s, const pu_fit_report *fit, in
         }
         printf("  NLL %.8g%s\n", nll, nll_error(&fit->last).text);
         if (s->z) printf("  hidden points: root mean square error %.4g, %.1f %% within 1.96 standard deviations\n", numbers[2], 100 * numbers[3]);
-        printf("  %s; %ld gradients, %.1f s; %.1f s in all, %.0f MB\n", pu_fit_stop_text(fit->stop), (long)fit->gradients, fit->seconds,
-               numbers[4], peak_mb());
+        printf("  %s; %ld gradients, %.1f s; %.1f s in all, %.1f s of processors, %.0f MB\n", pu_fit_stop_text(fit->stop),
+               (long)fit->gradients, fit->seconds, numbers[4], (double)clock() / CLOCKS_PER_SEC, peak_mb());
         printf("  %s\n", fit->last.plan);
     }
     json_fit(&out, &f->fit, fit, nll, nll_se);
@@ -290,6 +312,7 @@ static void results(const flags *f, const scene *s, const pu_fit_report *fit, in
     json_number(&out, "gradients", (double)fit->gradients);
     json_number(&out, "seconds_in_all", numbers[4]);
     json_number(&out, "products", fit->last.products);
+    json_number(&out, "processor_seconds", (double)clock() / CLOCKS_PER_SEC);
     for (int pass = 0; pass < (s->z ? 3 : 2); pass++) {
         json_key(&out, pass == 0 ? "estimates" : pass == 1 ? "standard_errors" : "truth");
         for (int i = 0; out.file && i < count; i++) {
@@ -343,7 +366,6 @@ int main(int argc, char **argv)
     pu_fit_report fit;
     pu_report report;
     pu_workspace ws;
-    pu_posterior_result map;
     pu_options rest;
     pu_real theta[4], C[16], *mean, *deviation;
     told t[8];
@@ -351,7 +373,7 @@ int main(int argc, char **argv)
     int count, sure;
 
     read_flags(argc, argv, &f);
-    memset(&s, 0, sizeof s), memset(&model, 0, sizeof model), memset(&ws, 0, sizeof ws), memset(&map, 0, sizeof map);
+    memset(&s, 0, sizeof s), memset(&model, 0, sizeof model), memset(&ws, 0, sizeof ws);
     device_open();
     s.rows = s.cols = f.size, s.n = s.rows * s.cols;
     if (f.data) load(&f, &s);
@@ -376,13 +398,12 @@ int main(int argc, char **argv)
     sure = errors(&f, &model, &data, &options, &ws, theta, &fit, C);
     count = tell(&model, theta, sure ? C : NULL, &s, t);
 
-    /* the map; its probes also give the likelihood */
     rest = options.gradient;
     if (rest.kind != PU_EXACT) rest.samples = (pu_int)f.map, rest.step = 1;
     if (fit.gradients > 0) stage(&f, "the map of deviations", (double)(f.map + 1) / (double)(f.fit.samples + 1) * fit.seconds / (double)fit.gradients);
     mean = need_reals(s.n), deviation = need_reals(s.n);
-    map.mean = mean, map.variance = deviation;
-    need_result(pu_model_posterior(&model, theta, &data, &rest, &ws, &map, &report), &report);
+    make_map(&model, theta, &data, &rest, &ws, mean, deviation);
+    pu_workspace_free(&ws);
     fit_nll(&model, theta, &data, &rest, &ws, numbers, numbers + 1, &fit.last);
     for (pu_int i = 0; i < s.n; i++) {
         if (!f.intrinsic) mean[i] += theta[2];

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, state_space, structural, mixed, linear_regression,
-# ratings, demo, scaling, gradient_error) behave:
+# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, state_space, structural, mixed, field,
+# linear_regression, ratings, demo, scaling, gradient_error) behave:
 # output that cannot be written is an error; Ctrl-C ends the step, keeps the checkpoint and prints what there is; off a terminal
 # there are lines of progress; what is left out is told; messages about a file say what to try.
 set -uo pipefail
@@ -83,6 +83,26 @@ says "no such column" 1 "there is no column y; there is date, x" "$programs/nois
 printf '1,2,3\n' >row.csv
 says "one row" 1 "--no-header" "$programs/noisy_ar" --data row.csv
 says "one row of data" 1 "has one row of numbers; a series is a column" "$programs/noisy_ar" --data row.csv --no-header
+
+# ---- field: what scripts rely on
+
+field="$programs/field"
+says "field: a simulated one" 0 "noise variance" "$field" --size 24 --range 8 --json f.json --filled f.csv --deviations d.pgm --picture f.html
+grep -q '"standard_errors"' f.json && grep -q '"hidden_coverage"' f.json && [[ $(wc -l <f.csv) == 24 ]] && head -c 2 d.pgm | grep -q P5 &&
+    grep -q 'data:image/png' f.html
+verdict "field: keys, maps, picture" $?
+printf '1,2,3,NA\n2,3,4,5\n3,,5,6\n4,5,6,8\n' >grid.csv
+says "field: a grid with gaps" 0 "4 x 4, 14 observed" "$field" --data grid.csv --intrinsic --filled g.csv
+grep -q NA g.csv && verdict "field: gaps are filled" 1 || verdict "field: gaps are filled" 0
+says "field: by probes" 0 "by iterative" "$field" --size 40 --range 8 --engine iterative --samples 4 --steps 3
+printf 'a,b\n1,2\n' >header.csv
+says "field: a header" 1 "a header line must go" "$field" --data header.csv
+printf 'P6 1 1 255 abc' >colour.ppm
+says "field: a colour picture" 1 "convert it" "$field" --data colour.ppm
+says "field: a mask of what?" 2 "needs --data" "$field" --mask grid.csv
+says "field: a mask of another size" 1 "must have the rows and columns" "$field" --data grid.csv --mask row.csv
+says "field: a name without an end" 2 "ends in .csv or .pgm" "$field" --filled f
+says "field: nothing left" 1 "fewer than 10" "$field" --size 5 --missing 0.9
 
 # ---- structural: what scripts rely on
 

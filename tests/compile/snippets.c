@@ -10,6 +10,7 @@
 #include "manual_priors.h"
 #include "manual_predict.h"
 #include "manual_time_series.h"
+#include "manual_fields_on_a_grid_and_pictures_with_holes.h"
 #include "manual_choose_an_engine_or_let_it_be_chosen.h"
 #include "manual_solve_linear_systems.h"
 
@@ -77,6 +78,18 @@ static void mixed_effects(void)
     check("a new user", fabs((double)mean[30] - (double)theta[0]) < 5 && (double)variance[30] > (double)variance[0]);
 }
 
+/* "Fields on a grid": a plane with bumps and gaps. */
+static void fields(void)
+{
+    pu_real y[30 * 24], filled[30 * 24];
+    double variance = 0, range = 0;
+    pu_normals(8, 0, 0, 0, 3, 0, 30 * 24, y);
+    for (int i = 0; i < 30 * 24; i++)
+        y[i] = i % 4 == 2 ? (pu_real)NAN : (pu_real)(sin(0.3 * (i / 24)) + cos(0.35 * (i % 24)) + 0.3 * (double)y[i]);
+    check("fill_in", fill_in(y, 30, 24, filled, &variance, &range) == PU_OK && variance > 0 && range > 0);
+    check("filled", fabs((double)filled[2] - cos(0.7)) < 0.5);
+}
+
 /* "Priors": a variable of constants, whose noise would vanish. */
 static void priors(void)
 {
@@ -125,5 +138,6 @@ int main(void)
     own_operator();
     mixed_effects();
     priors();
+    fields();
     return failed;
 }

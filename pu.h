@@ -29960,6 +29960,13 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     return PU_OK;
 }
 
+/* The step that is tried first: the first of all has no scale but that of logarithms, unless the model has one. */
+PU__FN double pu__lbfgs_first(const pu__fit *fit, double slope)
+{
+    double first = (fit->H ? 0.5 : 1) / pu__max(1, sqrt(-slope));
+    return fit->held > 0 || fit->h ? 1 : first;
+}
+
 /* A step of L-BFGS: t along d by bisection between lo and hi (< 0: not known yet), such that
      f(t) <= f + 1e-4 t g'd   (only where f is exact: with fixed probes the gradient is not quite that of f) and
      |g(t)'d| <= 0.9 |g'd|.
@@ -29971,8 +29978,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     pu_status status = fit->known > 0 ? PU_OK : pu__fit_gradient(fit, fit->theta, fit->g);
     if (status)
         return status;
-    /* The start is the best point so far. */
-    if (fit->known == 0 && fit->comparable && fit->exact)
+    if (fit->known == 0 && fit->comparable && fit->exact) /* the start is the best point so far */
         pu__fit_keep_best(fit, fit->objective, fit->step);
     if (fit->known == 0)
         pu__fit_guess(fit);
@@ -30000,9 +30006,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
         if (fit->within >= (fit->H ? 1 : 2))
             return pu__fit_settle(fit, PU_FIT_CONVERGED);
     }
-    /* the first step has no scale but that of logarithms, unless the model has one */
-    double first = (fit->H ? 0.5 : 1) / pu__max(1, sqrt(-slope));
-    double t = pu__lbfgs_limit(fit, (fit->held > 0 || fit->h ? 1 : first) * pu__fit_rate(fit));
+    double t = pu__lbfgs_limit(fit, pu__lbfgs_first(fit, slope) * pu__fit_rate(fit));
     fit->rate = t;
     for (int tries = 0; tries < 20; tries++) {
         double middle = 0.5, asked = t, longer = pu__lbfgs_limit(fit, 2 * t);

@@ -87,13 +87,17 @@ says "one row of data" 1 "has one row of numbers; a series is a column" "$progra
 # ---- field: what scripts rely on
 
 field="$programs/field"
-says "field: a simulated one" 0 "noise variance" "$field" --size 24 --range 8 --json f.json --filled f.csv --deviations d.pgm --picture f.html
-grep -q '"standard_errors"' f.json && grep -q '"hidden_coverage"' f.json && [[ $(wc -l <f.csv) == 24 ]] && head -c 2 d.pgm | grep -q P5 &&
+says "field: a simulated one" 0 "noise variance" "$field" --size 24 --range 8 --json f.json \
+    --filled f.csv --deviations d.pgm --picture f.html
+grep -q '"standard_errors"' f.json && grep -q '"hidden_coverage"' f.json && [[ $(wc -l <f.csv) == 24 ]] &&
+    head -c 2 d.pgm | grep -q P5 &&
     grep -q 'data:image/png' f.html
 verdict "field: keys, maps, picture" $?
 printf '1,2,3,NA\n2,3,4,5\n3,,5,6\n4,5,6,8\n' >grid.csv
 says "field: a grid with gaps" 0 "4 x 4, 14 observed" "$field" --data grid.csv --intrinsic --filled g.csv
-grep -q NA g.csv && verdict "field: gaps are filled" 1 || verdict "field: gaps are filled" 0
+code=1
+grep -q NA g.csv || code=0
+verdict "field: gaps are filled" $code
 says "field: by probes" 0 "by iterative" "$field" --size 40 --range 8 --engine iterative --samples 4 --steps 3
 printf 'a,b\n1,2\n' >header.csv
 says "field: a header" 1 "a header line must go" "$field" --data header.csv
@@ -294,7 +298,7 @@ awk 'function u() { s = s * 16807 % 2147483647; return s / 2147483647 }
              printf "%s,\"school %d\",%d,%.6f,%s\n", m % 29 == 7 ? "NA" : sprintf("%.6f", y),
                  i, j % 3, x, substr("fmx", f + 1, 1)
          } }' >pupils.csv
-pupils=("$mixed" --data pupils.csv --response score --groups school,school:class --slopes school:age --fixed 'age,factor(sex)')
+pupils=("$mixed" --data pupils.csv --response score --groups "school,school:class" --slopes school:age --fixed 'age,factor(sex)')
 # lme4: lmer(score ~ age + factor(sex) + (1 | school) + (1 | school:class) + (0 + age | school)), bobyqa with rhoend = 1e-11.
 # A fit ends within a few thousandths of a standard error; of what it depends on quadratically less is left.
 says "mixed: REML" 0 "left out: 9 rows without a response" "${pupils[@]}" --method reml --json pupils.json --effects effects.csv

@@ -1,4 +1,5 @@
 /* grid.h of the examples: pictures and grids of text, what it reads, and above all what it refuses. */
+#define _POSIX_C_SOURCE 200809L /* mkstemp */
 #include "pu_test.h"
 #include "../examples/common/program.h"
 #include "../examples/common/grid.h"

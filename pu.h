@@ -2205,12 +2205,11 @@ PU__FN void pu__put(pu__text *text, const char *s)
     text->at[text->used] = 0;
 }
 
-/* Appends a label and a number. A negative number means that it does not apply: nothing is appended. */
-PU__FN void pu__put_number(pu__text *text, const char *label, pu_int number)
+/* Appends a label and the digits of a number. */
+PU__FN void pu__put_digits(pu__text *text, const char *label, uint64_t number)
 {
     char digits[24];
     int first = 23;
-    if (number < 0) return;
     digits[first] = 0;
     do {
         digits[--first] = (char)('0' + number % 10);
@@ -2218,6 +2217,19 @@ PU__FN void pu__put_number(pu__text *text, const char *label, pu_int number)
     } while (number);
     pu__put(text, label);
     pu__put(text, digits + first);
+}
+
+/* Appends a label and a number. A negative number means that it does not apply: nothing is appended. */
+PU__FN void pu__put_number(pu__text *text, const char *label, pu_int number)
+{
+    if (number >= 0)
+        pu__put_digits(text, label, (uint64_t)number);
+}
+
+/* Appends a label and x >= 0 without its fraction; 1e15 stands for all that is larger. A pu_int may have 32 bits. */
+PU__FN void pu__put_whole(pu__text *text, const char *label, double x)
+{
+    pu__put_digits(text, label, x < 1e15 ? (uint64_t)x : (uint64_t)1e15);
 }
 
 /* The label, then x with six decimals, cut off rather than rounded: enough for a line of text, and without
@@ -2242,13 +2254,13 @@ PU__FN void pu__put_real(pu__text *text, const char *label, double x)
 /* Appends a label and x >= 0 in percent, with three decimals. */
 PU__FN void pu__put_percent(pu__text *text, const char *label, double x)
 {
-    pu_int thousandths = x < 1e9 ? (pu_int)(1e5 * x + 0.5) : (pu_int)1e14;
-    pu_int decimals = thousandths % 1000;
+    uint64_t thousandths = x < 1e9 ? (uint64_t)(1e5 * x + 0.5) : (uint64_t)1e14;
+    uint64_t decimals = thousandths % 1000;
     const char *point = ".";
     if (decimals < 100) point = ".0";
     if (decimals < 10) point = ".00";
-    pu__put_number(text, label, thousandths / 1000);
-    pu__put_number(text, point, decimals);
+    pu__put_digits(text, label, thousandths / 1000);
+    pu__put_digits(text, point, decimals);
     pu__put(text, " %");
 }
 
@@ -19282,6 +19294,7 @@ typedef struct {
 
 /* ---- prices ---- */
 
+#define PU__NEVER    1e300 /* the price of what is not to be taken */
 /* per multiplication of a product with few columns, in ns, and per row of it and column besides; of a product of
    matrices */
 #define PU__NS_ENTRY 0.5 /* per stored entry of a sparse matrix and column */
@@ -19512,15 +19525,15 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     case PU_BANDED: return D * (20 + 2 * band * band * (1 + grad));
     case PU_CHOLMOD:
         /* A, its order and its factor; Sigma takes about as many operations, without matrices to multiply */
-        return job->factor_flops < 0 ? 1e300
+        return job->factor_flops < 0 ? PU__NEVER
                                      : 150 * (2 * job->room + D) + 60 * job->factor_entries +
                                            (0.2 + 1.8 * grad) * job->factor_flops;
     case PU_KALMAN:
         if (job->Gamma->form == PU_FORM_CHAIN)
             return pu__chain_cost(pu__chain_of(job->Gamma), grad > 0);
         /* never cheaper than banded, which can do whatever it can: auto takes it where rounding is too large */
-        return job->engine == PU_KALMAN ? 7 * pu__cost(job, PU_BANDED, observed) : 1e300;
-    default: return 1e300;
+        return job->engine == PU_KALMAN ? 7 * pu__cost(job, PU_BANDED, observed) : PU__NEVER;
+    default: return PU__NEVER;
     }
 }
 
@@ -19547,7 +19560,7 @@ PU__FN double pu__shared_cost(const pu__job *job, pu_engine engine, pu_int obser
 {
     double alone = pu__cost(job, engine, observed), mean = pu__mean_cost(job, engine, observed);
     double shared = alone / (double)times + mean;
-    return times < 2 || engine == PU_ITERATIVE || alone < shared ? alone : shared;
+    return times < 2 || engine == PU_ITERATIVE || alone < shared || !(alone < PU__NEVER) ? alone : shared;
 }
 
 /* The same as the choice sees it. An autoregression of order P has a condition that grows with P, so that 30 steps do little,
@@ -19738,8 +19751,8 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         if (job->crossed) {
             pu__put_number(&t, ", of mixed effects, ", job->cross.n1);
             pu__put_number(&t, " levels eliminated, ", job->cross.n2);
-            pu__put_number(&t, " left (predicted ms: schur ", (pu_int)(1e-6 * pu__crossed_cost(job, PU_SCHUR)));
-            pu__put_number(&t, ", iterative ", (pu_int)(1e-6 * pu__crossed_cost(job, PU_ITERATIVE)));
+            pu__put_whole(&t, " left (predicted ms: schur ", 1e-6 * pu__crossed_cost(job, PU_SCHUR));
+            pu__put_whole(&t, ", iterative ", 1e-6 * pu__crossed_cost(job, PU_ITERATIVE));
             pu__put(&t, ")");
             continue;
         }
@@ -19747,11 +19760,11 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         for (int other = PU_ITERATIVE; other < PU_ENGINE_AUTO; other++) {
             pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
             double cost = pu__price(job, (pu_engine)other, rows, served / patterns);
-            if (!(job->can >> other & 1) || !(cost < 1e300))
+            if (!(job->can >> other & 1) || !(cost < PU__NEVER))
                 continue;
             pu__put(&t, " ");
             pu__put(&t, pu_engine_text((pu_engine)other));
-            pu__put_number(&t, " ", (pu_int)(cost / 1000));
+            pu__put_whole(&t, " ", cost / 1000);
             if (other == PU_DUAL && job->most[e] >= job->D && cost < pu__price(job, (pu_engine)e, rows, served / patterns))
                 pu__put(&t, ", not from D observed entries on: rounding");
         }
@@ -23463,7 +23476,7 @@ PU__FN void pu__put_unit(pu__text *t, const char *label, double x, int count, co
     while (i + 1 < count && x >= 2 * size[i + 1])
         i++;
     x /= size[i];
-    pu__put_number(t, label, x < 1e15 ? (pu_int)(x + 0.5) : (pu_int)1e15);
+    pu__put_whole(t, label, x + 0.5);
     pu__put(t, units[i]);
 }
 

@@ -4796,8 +4796,8 @@ PU__FN void pu__tridiagonalise(pu_int n, double *A, pu__eigen_room *r)
     }
 }
 
-/* T - shift = P L U with row exchanges, T of r->d and r->e: U has two entries beside its diagonal. factor: n of U's diagonal, of the
-   first and second beside it, of L, whose sign bit... see pu__shifted_solve. small: what a pivot of zero becomes. */
+/* T - shift = P L U with row exchanges, T of r->d and r->e: U has two entries beside its diagonal. r->factor: n of U's diagonal, of the
+   first and of the second beside it, of L; r->beside: 1 where rows i and i + 1 were exchanged. small: what a smaller pivot becomes. */
 PU__FN void pu__shifted_factor(pu_int n, const pu__eigen_room *r, double shift, double small)
 {
     double *u = r->factor, *u1 = u + n, *u2 = u1 + n, *l = u2 + n;
@@ -31166,7 +31166,7 @@ PU__FN PU__NOINLINE int pu__fit_is_at_rest(pu__fit *fit, pu__call *call)
     const pu_data *data = fit->data;
     pu_fit_report *r = fit->report;
     pu__fit_whole w = PU__ZERO;
-    pu_int M = fit->model->lgm.Phi->rows;
+    pu_int M = fit->model->Phi.rows;
     double rest = 0, value = 0, limit = 1e-3 * (double)PU__EPS * (double)data->n;
     int is_plain = fit->model->is_factors && !fit->model->prior_count && !o->batch && !fit->want_se && !(o->tolerance > 0) &&
                    o->starts < 2 && !o->validate && !o->checkpoint && pu__engine_asked(&o->gradient, NULL) == PU_ENGINE_AUTO;

@@ -200,6 +200,7 @@ int main(int argc, char **argv)
     pu_workspace ws;
     pu_real *theta, *mean, *variance;
     double error, blind, beta, nll = 0, nll_se = 0;
+    pu_int measured = 0, i;
     json out;
     int count = 0;
 
@@ -253,6 +254,7 @@ int main(int argc, char **argv)
     else scene_draw(&s, (int)f.digit, f.size, (uint64_t)f.fit.seed);
     scene_measure(&s, f.share, f.noise / (f.plain ? sqrt((double)s.D) : 1), (uint64_t)f.fit.seed);
     blind = scene_error(&s, s.filled);
+    for (i = 0; i < 2 * s.N * s.D; i++) measured += s.mask[i] != 0;
     data = pu_data_masked(s.N, 2 * s.D, s.y, s.mask);
     Phi = pu_op_fourier(&s.plan);
     need(pu_model_sparse(&model, &Phi, &report.last), &report.last);
@@ -284,6 +286,9 @@ int main(int argc, char **argv)
                f.images ? "digit" : "drawn digit", f.digit, (long)s.N, (long)s.rows, (long)s.cols, 100 * f.share, f.noise,
                f.plain ? "plain" : "unitary");
         printf("  NRMSE of the zero-filled inverse  %6.2f %%\n  NRMSE of the reconstruction       %6.2f %%\n", blind, error);
+        if (measured < s.D)
+            printf("  %ld numbers were measured for %ld pixels: too few to tell paper from ink; more --count or --share\n",
+                   (long)measured, (long)s.D);
         printf("  noise found %.4g (beta %.4g); NLL per image %.6g +- %.2g%s\n", 1 / sqrt(beta), beta, nll, nll_se,
                report.last.nll_converged ? "" : " (not converged)");
         printf("  %ld steps, %.1f s, %.2f s each; %.0f MB\n", (long)report.step, report.seconds,

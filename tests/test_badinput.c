@@ -1550,6 +1550,35 @@ TEST an_error_is_for_choosing(void)
     PASS();
 }
 
+static pu_status set_nothing(pu_model *model, const pu_real *theta, pu_int *index)
+{
+    (void)model, (void)theta, (void)index;
+    return PU_OK;
+}
+
+static pu_status grad_nothing(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
+{
+    (void)model, (void)g;
+    grad[0] = 0;
+    return PU_OK;
+}
+
+/* A model of the caller's that never filled in its canonical form is refused by name, whatever flags it has. */
+TEST fits_of_models_without_operators_are_refused(void)
+{
+    pu_real y[4] = {1, 2, 3, 5}, theta[1] = {0};
+    pu_data data = pu_data_full(2, 2, y);
+    pu_fit_report report;
+    pu_model model;
+    for (int flag = 0; flag < 2; flag++) {
+        memset(&model, 0, sizeof model);
+        model.params = 1, model.set = set_nothing, model.grad = grad_nothing, model.is_factors = flag;
+        TC_STATUS(pu_fit(&model, &data, NULL, NULL, theta, &report), PU_E_NULL);
+        TC_ASSERT(strncmp(report.where.what, "model.", 6) == 0);
+    }
+    PASS();
+}
+
 TEST patience_needs_validation(void)
 {
     pu_model model;
@@ -1741,6 +1770,7 @@ int main(int argc, char **argv)
     RUN_TEST(fit_options_must_be_of_use);
     RUN_TEST(an_error_is_for_choosing);
     RUN_TEST(a_backend_loses_a_step_size);
+    RUN_TEST(fits_of_models_without_operators_are_refused);
     RUN_TEST(patience_needs_validation);
     RUN_TEST(tiny_inputs_have_a_start);
     for (i = 0; i < MODELS; i++) {

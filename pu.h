@@ -12626,7 +12626,8 @@ typedef struct {
     pu_real *own_l, *own_e;
     pu_real *inverse;    /* n: 1/e */
     double logdet;       /* of M */
-    double shift;        /* the diagonal was raised by this share for it */
+    double shift;        /* the diagonal was raised by this share for it; */
+    double raised;       /* the largest of these so far */
     /* For making it: the observed entries of Phi by columns, as row and place; a row of A, and which of it is there. */
     pu_int *first;       /* n + 1 */
     int32_t *row, *place;
@@ -12980,12 +12981,20 @@ PU__FN pu_status pu__split_make(pu__sparse *S, int incomplete, pu_int datum, pu_
         if (S->shift > 1e12)
             return pu__fail(report, PU_E_NOT_DEFINITE, "A (no incomplete factor: options.solve.preconditioner)", datum, -1);
     }
+    S->raised = pu__max(S->raised, S->shift);
     for (pu_int i = 0; i < S->n; i++) {
         pu__logs_add(&logs, (double)S->e[i]);
         S->inverse[i] = 1 / S->e[i];
     }
     S->logdet = logs.sum + log(logs.product);
     return PU_OK;
+}
+
+/* Says by how much the diagonal was raised, if it was. */
+PU__FN void pu__tell_raised(pu__text *t, double raised)
+{
+    if (raised > 0)
+        pu__put_number(t, "; diag(A) raised for the incomplete factor, in thousandths by ", (pu_int)(1000 * raised + 0.5));
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -14384,9 +14393,13 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
 /* A preconditioner made of A. */
 PU__FN pu_status pu__solve_split(pu__solve_job *w, pu_report *report)
 {
+    pu__text t = {report->plan, 0, sizeof report->plan};
     if (pu__sparse_make(&w->sparse, &w->resolved, NULL, NULL, 0, NULL))
         return pu__refuse(report, PU_E_NOT_SYMMETRIC, "A");
-    return pu__split_make(&w->sparse, w->plan.made == PU_PRECOND_INCOMPLETE, -1, report);
+    if (pu__split_make(&w->sparse, w->plan.made == PU_PRECOND_INCOMPLETE, -1, report))
+        return report->status;
+    pu__tell_raised(&t, w->sparse.raised);
+    return PU_OK;
 }
 
 /* The tests that need scratch, step size or preconditioner, the solve, and the gradient terms of w/2 x'A x and of what
@@ -23124,13 +23137,13 @@ PU__FN pu_status pu__check_staged(const pu__job *job, pu_report *report)
 PU__FN void pu__tell_sparse(const pu__job *job, pu_report *report)
 {
     pu__text t = pu__text_after(report->plan, sizeof report->plan);
-    double shift = 0;
+    double raised = 0;
     for (int i = 0; i < job->threads; i++)
-        shift = pu__max(shift, job->workers[i].sparse.shift);
-    pu__put_number(&t, "; A as a sparse matrix of ", 2 * job->workers->sparse.start[job->D] + job->D);
-    pu__put(&t, " entries");
-    if (shift > 0)
-        pu__put_number(&t, ", its diagonal raised for the incomplete factor, in thousandths by ", (pu_int)(1000 * shift + 0.5));
+        raised = pu__max(raised, job->workers[i].sparse.raised);
+    pu__put(&t, "; A as a sparse matrix");
+    if (job->N == 1)
+        pu__put_number(&t, " of entries ", 2 * job->workers->sparse.start[job->D] + job->D);
+    pu__tell_raised(&t, raised);
 }
 
 /* What the preconditioner has brought, in numbers and in words. */
@@ -23248,7 +23261,7 @@ PU__FN pu_status pu__job_run(pu__job *job, pu_report *report)
     for (pu_int i = 0; i < job->N * cols; i++)
         pu__report_column(report, &job->columns[i].record, i / cols, i % cols,
                           job->plan.adjoint != PU_ADJOINT_REORTHOGONAL);
-    if (job->sparse && job->N == 1)
+    if (job->sparse)
         pu__tell_sparse(job, report);
     if (job->plan.compare && job->served_by[0] == PU_ITERATIVE)
         pu__tell_steps(job, report);
@@ -30919,9 +30932,11 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
     pu_fit_report *r = fit->report;
     while (!r->stop && r->step < r->steps) {
         pu_status status = (o->optimizer == PU_LBFGS ? pu__fit_lbfgs : pu__fit_first_order)(fit);
-        /* Stuck: no step was made, and none will be. */
-        if (status || r->stop)
+        /* Stuck: no step was made, and none will be; or the last ones were Newton's, which count as one. */
+        if (status || r->stop) {
+            fit->step = pu__max(fit->step, fit->best_step);
             pu__fit_update_report(fit);
+        }
         else {
             fit->step++;
             pu__fit_judge(fit);

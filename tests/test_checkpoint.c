@@ -434,6 +434,44 @@ TEST rights_are_kept(void)
     PASS();
 }
 
+/* A fit of few parameters, one of which goes to its boundary: leaps and Newton steps leave no trace of a break either. Broken off
+   after each of its steps, and at its end, it goes on to the same end. */
+TEST few_parameters_break_off_anywhere(void)
+{
+    enum { T = 150 };
+    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}, {PU_PART_SEASON, 4, 0}};
+    pu_real y[T], start[4] = {0, PU_R(-20), PU_R(-2), PU_R(0.5)}, end[4], theta[4];
+    pu_data data = pu_data_full(1, T, y);
+    pu_fit_options o;
+    pu_fit_report whole, part;
+    pu_model model;
+    memset(&model, 0, sizeof model), memset(&o, 0, sizeof o);
+    pu_workspace_block(&model.memory, tc_bytes(20000), 20000);
+    TC_STATUS(pu_model_structural(&model, T, parts, 3, NULL), PU_OK);
+    TC_STATUS(pu_model_simulate(&model, start, 1, 1, NULL, NULL, y, NULL), PU_OK);
+    TC_STATUS(pu_model_start(&model, &data, 0, start, NULL), PU_OK);
+    memcpy(end, start, sizeof end);
+    TC_STATUS(pu_fit(&model, &data, &o, NULL, end, &whole), PU_OK);
+    TC_ASSERT(whole.stop == PU_FIT_BOUNDARY && whole.step > 3 && whole.best_step <= whole.step);
+    o.checkpoint = state, o.checkpoint_every = 1;
+    for (pu_int steps = 1; steps <= whole.step; steps++)
+        for (int again = 0; again < 2; again++) {
+            tc_set_case("%d steps%s", (int)steps, again ? ", then from the end" : "");
+            if (!again) {
+                memcpy(theta, start, sizeof theta);
+                o.steps = steps, o.resume = 0;
+                TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &part), PU_OK);
+            }
+            memcpy(theta, start, sizeof theta);
+            o.steps = 200, o.resume = 1;
+            TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &part), PU_OK);
+            TC_ASSERT(memcmp(theta, end, sizeof end) == 0 && part.objective == whole.objective);
+            if (!again) TC_ASSERT(part.gradients == whole.gradients || steps == whole.step);
+        }
+    remove(state);
+    PASS();
+}
+
 /* ---- what cannot be written ---- */
 
 static int limit_files(const pu_fit_report *now, void *user)
@@ -649,6 +687,7 @@ int main(int argc, char **argv)
     RUN_TEST(what_cannot_be_read_is_not_replaced);
     RUN_TEST(rights_are_kept);
     RUN_TEST(what_is_write_protected_is_not_replaced);
+    RUN_TEST(few_parameters_break_off_anywhere);
     RUN_TEST(what_cannot_be_written_shows_at_the_start);
     RUN_TEST(forged_numbers_are_not_believed);
     RUN_TEST(forged_numbers_of_a_start_are_not_believed);

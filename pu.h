@@ -2058,6 +2058,17 @@ struct pu_backend {
 #if defined(_OPENMP) && !defined(PU_NO_OPENMP)
 #include <omp.h>
 #define PU__OPENMP 1
+#define PU__THREAD omp_get_thread_num() /* the number of the thread at work */
+#ifdef _MSC_VER
+#define PU__PRAGMA(text) __pragma(text)
+#else
+#define PU__PRAGMA(text) _Pragma(#text)
+#endif
+/* Before a loop: n threads share it. schedule: of OpenMP, in brackets. */
+#define PU__PARALLEL(schedule_, n) PU__PRAGMA(omp parallel for schedule schedule_ num_threads(n) if ((n) > 1))
+#else
+#define PU__THREAD 0
+#define PU__PARALLEL(schedule_, n)
 #endif
 #if defined(PU_USE_FFTW) || defined(PU_USE_CBLAS)
 #include <limits.h>
@@ -2135,6 +2146,9 @@ PU__FN pu_int pu__most(pu_int x, pu_int y) { return x > y ? x : y; }
 PU__FN void pu__zeros(pu_real *to, pu_int n) { memset(to, 0, (size_t)n * sizeof(pu_real)); }
 /* Copies n reals. The arrays must not overlap. */
 PU__FN void pu__copy(pu_real *to, const pu_real *from, pu_int n) { memcpy(to, from, (size_t)n * sizeof(pu_real)); }
+/* Both for arrays of any type. */
+#define PU__ZEROS(to, n)      memset(to, 0, (size_t)(n) * sizeof *(to))
+#define PU__COPY(to, from, n) memcpy(to, from, (size_t)(n) * sizeof *(to))
 
 /* ------------------------------------------------------------------------------------------------
    >>status   texts for statuses, and the report
@@ -3367,7 +3381,7 @@ PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k
     }
     for (pu_int first = 0; first < k; first += WIDE) {
         pu_int count = pu__min(WIDE, k - first);
-        memset(s, 0, (size_t)((count + 3) / 4 * FOUR) * sizeof *s);
+        PU__ZEROS(s, (count + 3) / 4 * FOUR);
         for (pu_int d = 0; d < D; d += PU__REACH)
             for (pu_int m = 0; m < n; m += 6) {
                 pu_int len = pu__min(PU__REACH, D - d);
@@ -3533,7 +3547,7 @@ PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int colum
     for (pu_int j = 0; j < cols; j += T, b.at += T * b.col, to += T * deep) {
         pu_int wide = pu__min(T, cols - j);
         if (wide < T)
-            memset(to, 0, (size_t)(T * deep) * sizeof *to);
+            PU__ZEROS(to, T * deep);
         for (pu_int p = 0; p < deep; p++) {
             const pu_real *row = b.at + (list ? list[p] : p) * b.row;
             pu_real *strip = to + p * T;
@@ -4760,7 +4774,7 @@ PU__FN void pu__reflect_row(pu_int n, double *PU__RESTRICT a, double ui, const d
 PU__FN void pu__tridiagonalise(pu_int n, double *A, pu__eigen_room *r)
 {
     double *w = r->z, *p = r->p, *u = NULL;
-    memset(w, 0, (size_t)n * sizeof *w);
+    PU__ZEROS(w, n);
     for (pu_int k = 0; k < n; k++) {
         double *v = A + k * n, square = 0, dot = 0;
         pu_int rest = n - k - 1;
@@ -4778,7 +4792,7 @@ PU__FN void pu__tridiagonalise(pu_int n, double *A, pu__eigen_room *r)
             v[k + 1] -= r->e[k];
             r->tau[k] = 2 / (v[k + 1] * v[k + 1] + square);
         }
-        memset(p + k, 0, (size_t)(n - k) * sizeof *p);
+        PU__ZEROS(p + k, n - k);
         for (pu_int i = k + 1; i < n; i++) {
             double *row = A + i * n + k + 1;
             if (u)
@@ -4840,8 +4854,8 @@ PU__FN int pu__eigen(pu_int n, double *A, pu_int count, pu__eigen_room *r, doubl
 {
     double failed = 0, size = 0;
     pu__tridiagonalise(n, A, r);
-    memcpy(r->value, r->d, (size_t)n * sizeof *r->d);
-    memcpy(r->beside, r->e, (size_t)n * sizeof *r->e);
+    PU__COPY(r->value, r->d, n);
+    PU__COPY(r->beside, r->e, n);
     pu__tridiagonal(n, 1, r->value, r->beside, r->z, &failed);
     for (pu_int i = 0; i < n; i++)
         size = pu__max(size, fabs(r->d[i]) + 2 * fabs(r->e[i]));
@@ -6932,7 +6946,7 @@ PU__FN void pu__ar_derive(pu_ar *ar)
     /* row m of X: (s_m / kappa)^1/2 a^(m) */
     for (pu_int m = 0; m <= P; m++) {
         double *a = ar->a + pu__ar_row(m), root = sqrt(s[m] / kappa);
-        memcpy(a, a - m, (size_t)m * sizeof *a);
+        PU__COPY(a, a - m, m);
         pu__ar_step(m, m > 0 ? (double)ar->gamma[m - 1] : 0, a);
         for (pu_int j = 0; j <= m; j++)
             ar->rows[pu__ar_row(m) + j] = (pu_real)(root * a[j]);
@@ -7703,7 +7717,7 @@ PU__FN void pu__ar_grad_few(const pu_ar *ar, const pu__pairs *pairs, const doubl
     double abar[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2], value[PU_AR_MAX + 1];
     pu_int n = ar->n, P = ar->order;
     double *last = abar + pu__ar_row(P);
-    memset(last, 0, (size_t)(P + 1) * sizeof *abar);
+    PU__ZEROS(last, P + 1);
     value[P] = n < 2 * P ? pu__ar_terms(ar, pairs, P, P, n, 1, last) : pu__ar_later_terms(ar, pairs, lag, abar);
     pu__ar_start_terms(ar, pairs, abar, value);
     pu__ar_pull(ar, abar, value, grad);
@@ -7715,7 +7729,7 @@ PU__FN void pu__ar_grad_many(const pu_ar *ar, const pu__pairs *pairs, const doub
                              pu_real *grad)
 {
     pu_int n = ar->n, P = ar->order;
-    memset(bar, 0, (size_t)(P + 1) * sizeof *bar);
+    PU__ZEROS(bar, P + 1);
     if (n < 2 * P)
         value[P] = pu__ar_terms(ar, pairs, P, P, n, 1, bar);
     else { /* what the lag sums have too much at the ends comes off again */
@@ -7753,7 +7767,7 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
     pu_int n = ar->n, P = ar->order;
     int many = P > PU_AR_MAX;
     double few[2 * (PU_AR_MAX + 1)], *lag = many ? pu__work_doubles(work) : few, *one = lag + P + 1;
-    memset(lag, 0, (size_t)(P + 1) * sizeof *lag);
+    PU__ZEROS(lag, P + 1);
     for (pu_int j = 0; j < pairs->k; j++) {
         double weight = pu__ar_weight(pairs, j);
         pu__ar_sweep sweep = {ar,
@@ -7769,7 +7783,7 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
         /* not read: a frozen column may hold anything */
         if (sweep.c == 0 || (weight == 0 && !sweep.y))
             continue;
-        memset(one, 0, (size_t)(P + 1) * sizeof *one);
+        PU__ZEROS(one, P + 1);
         if (n < 2 * P)
             pu__ar_sweep_short(&sweep);
         else if (pu__ar_is_long5(ar, w))
@@ -7862,7 +7876,7 @@ PU__FN pu_status pu__ar_band_grad(PU__BAND_GRAD_ARGS)
     pu_int n = ar->n, P = ar->order, w = width + 1;
     double few[4 * (PU_AR_MAX + 1)], *lag = P > PU_AR_MAX ? pu__work_doubles(work) : few;
     double *value = lag + P + 1, *bar = value + P + 1, *before = bar + P + 1;
-    memset(lag, 0, (size_t)(4 * (P + 1)) * sizeof *lag);
+    PU__ZEROS(lag, 4 * (P + 1));
     for (pu_int u = 0; u < n; u++)
         for (pu_int j = 0; j <= pu__min(u, P); j++)
             lag[j] += Z[u * w + j];
@@ -7871,7 +7885,7 @@ PU__FN pu_status pu__ar_band_grad(PU__BAND_GRAD_ARGS)
     pu__ar_sums(ar, value, grad);
     for (pu_int t = P; t > 0; t--) {
         pu__ar_back(ar, t, value[t - 1], bar, grad);
-        memset(before, 0, (size_t)t * sizeof *before);
+        PU__ZEROS(before, t);
         (void)pu__ar_band_term(ar, t - 1, w, Z, weight, lag, before);
         for (pu_int j = 0; j < t; j++)
             bar[j] += before[j];
@@ -8385,7 +8399,7 @@ PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int 
     for (pu_int i = 0; i < S; i++) {
         const double *x = a + i * down;
         double *row = out + i * S;
-        memset(row, 0, (size_t)S * sizeof *row);
+        PU__ZEROS(row, S);
         for (pu_int l = 0; l < S && !tb; l++)
             for (pu_int j = 0; j < S; j++)
                 row[j] += x[l * along] * b[l * S + j];
@@ -8396,7 +8410,7 @@ PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int 
 }
 
 /* out = x in double, n entries. */
-PU__FN void pu__ssm_widen(pu_int n, const pu_real *x, double *out)
+PU__FN void pu__widen(pu_int n, const pu_real *x, double *out)
 {
     for (pu_int i = 0; i < n; i++)
         out[i] = (double)x[i];
@@ -8424,7 +8438,7 @@ PU__FN void pu__ssm_average(pu_int S, double *X)
 /* out = (C + C')/2 of a matrix that is symmetric up to rounding. */
 PU__FN void pu__ssm_symmetric(pu_int S, const pu_real *C, double *out)
 {
-    pu__ssm_widen(S * S, C, out);
+    pu__widen(S * S, C, out);
     pu__ssm_average(S, out);
 }
 
@@ -8480,7 +8494,7 @@ PU__FN pu__ssm_sums pu__ssm_sums_in(pu_int S, pu_real *work)
     d.Q = d.A + SS;
     d.P0 = d.Q + SS;
     d.scratch = d.P0 + SS;
-    memset(d.A, 0, (size_t)(3 * SS) * sizeof *d.A);
+    PU__ZEROS(d.A, 3 * SS);
     return d;
 }
 
@@ -8498,7 +8512,7 @@ PU__FN void pu__ssm_push(const pu_ssm *m, const pu__ssm_sums *d, pu_real *grad)
         pu__ssm_mul(S, m->A_set, 0, m->P0_set, 0, AP);
         pu__ssm_mul(S, d->P0, 0, AP, 0, change);
     } else
-        memset(change, 0, (size_t)SS * sizeof *change);
+        PU__ZEROS(change, SS);
     for (pu_int i = 0; i < SS; i++) {
         if (m->start == PU_SSM_GIVEN)
             grad[2 * SS + i] -= (pu_real)d->P0[i];
@@ -8523,7 +8537,7 @@ PU__FN pu_status pu__ssm_push_precision(const pu_ssm *m, const pu__ssm_sums *d, 
 {
     pu_int S = m->states;
     pu__ssm_mul(S, m->Qi, 0, d->A, 0, d->scratch);
-    memcpy(d->A, d->scratch, (size_t)(S * S) * sizeof *d->A);
+    PU__COPY(d->A, d->scratch, S * S);
     pu__ssm_to_covariance(S, m->Qi, d->Q, d->scratch);
     pu__ssm_to_covariance(S, m->Pi, d->P0, d->scratch);
     pu__ssm_push(m, d, grad);
@@ -8788,8 +8802,8 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
     pu__copy(m->A, A, SS);
     pu__copy(m->Q, Q, SS);
     pu__transpose(S, S, A, m->At, 0);
-    pu__ssm_widen(SS, A, m->A_set);
-    pu__ssm_widen(SS, Q, m->Q_set);
+    pu__widen(SS, A, m->A_set);
+    pu__widen(SS, Q, m->Q_set);
     row = pu__ssm_invert(S, m->P0, m->Qi, m->W, m->F, &logdet_Q, m->scratch);
     if (row >= 0) {
         *at = SS + row * (S + 1);
@@ -8813,7 +8827,7 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
         return PU_E_NOT_DEFINITE;
     }
     /* det B = 1, so only P0 and T - 1 times Q count. */
-    memcpy(m->P0_set, m->P0, (size_t)SS * sizeof *m->P0);
+    PU__COPY(m->P0_set, m->P0, SS);
     m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
     for (pu_int i = 0; i < SS; i += S + 1)
         if (m->open[i / S]) {
@@ -8926,13 +8940,13 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
     lambda = S > PU_SSM_MAX ? m->scratch : few;
     next = lambda + S;
     dA = next + S;
-    memset(lambda, 0, (size_t)(S * (S + 2)) * sizeof *lambda);
+    PU__ZEROS(lambda, S * (S + 2));
     for (pu_int at = (m->steps - 1) * S; at >= 0; at -= S) {
         /* lambda_t = g_t + A'lambda_{t+1} */
-        pu__ssm_widen(S, grad_nu + at, next);
+        pu__widen(S, grad_nu + at, next);
         for (pu_int i = 0; i < S * S; i++)
             next[i % S] += m->A_set[i] * lambda[i / S];
-        memcpy(lambda, next, (size_t)S * sizeof *lambda);
+        PU__COPY(lambda, next, S);
         /* There is no nu_{-1}. */
         for (pu_int i = 0; i < S * S && at > 0; i++)
             dA[i] += lambda[i / S] * (double)nu[at - S + i % S];
@@ -12731,7 +12745,7 @@ PU__FN void pu__sort(pu_int n, int32_t *x)
 PU__FN void pu__sparse_transpose(pu__sparse *S, const pu_csr *phi, pu_int count, const pu_int *rows)
 {
     pu_int n = S->n, *first = S->first;
-    memset(first, 0, (size_t)(n + 1) * sizeof *first);
+    PU__ZEROS(first, n + 1);
     for (pu_int i = 0; i < count; i++) {
         pu_int m = rows ? rows[i] : i;
         for (pu_int s = phi->start[m]; s < phi->start[m + 1]; s++)
@@ -12813,7 +12827,7 @@ PU__FN pu_status pu__sparse_make(pu__sparse *S, const pu_op *Gamma, const pu_op 
     pu_status status = PU_OK;
     if (phi)
         pu__sparse_transpose(S, phi, count, rows);
-    memset(S->mark, 0, (size_t)S->n * sizeof *S->mark);
+    PU__ZEROS(S->mark, S->n);
     S->start[0] = 0;
     for (pu_int i = 0; i < S->n && !status; i++)
         status = pu__sparse_row(S, i, Gamma, phi, w);
@@ -13979,6 +13993,15 @@ PU__FN int pu__rank(pu_status status) { return (status != PU_OK) + (status == PU
 
 /* Is status worse than what there was? Of equal rank the first one counts. */
 PU__FN int pu__is_worse(pu_status status, pu_status before) { return pu__rank(status) > pu__rank(before); }
+
+/* Keeps the status of a part of a call, and where it came about, if it is worse than what there was. */
+PU__FN void pu__keep_worse(pu_report *report, pu_status status, const pu_report *part)
+{
+    if (!pu__is_worse(status, report->status))
+        return;
+    report->status = status;
+    report->where = part->where;
+}
 
 /* How column j of the block just solved ended. */
 PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
@@ -16030,7 +16053,7 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
     pu_int D = p->D, wide = e->width + 1;
     pu__logs logs = {0, 1};
     pu_int bad;
-    memset(band, 0, (size_t)(D * wide) * sizeof *band);
+    PU__ZEROS(band, D * wide);
     if (Gamma->band_add(Gamma, e->width, band, p->work_host))
         return pu__operator_failed(report, "Gamma.band_add", n);
     for (pu_int i = 0; i < p->observed; i++) { /* A += psi_m phi_m phi_m' */
@@ -16068,7 +16091,7 @@ PU__FN pu_status pu__banded_solve(PU__COLUMNS_ARGS)
 {
     pu_int D = e->post->D;
     for (pu_int j = 0; j < k; j++) {
-        pu__ssm_widen(D, pu__col(e->u, j), e->column);
+        pu__widen(D, pu__col(e->u, j), e->column);
         pu__band_solve(D, e->width, e->band, e->inverse, e->column);
         for (pu_int i = 0; i < D; i++)
             pu__col(e->x, j)[i] = (pu_real)e->column[i];
@@ -16146,9 +16169,9 @@ PU__FN void pu__markov_of_ar(const pu_ar *ar, pu_int S, pu__markov *k)
     const double *a = NULL, *s = ar->spread;
     k->T = ar->n;
     k->block = 1;
-    memset(k->F, 0, (size_t)(S * S) * sizeof *k->F);
-    memset(k->Q, 0, (size_t)(S * S) * sizeof *k->Q);
-    memset(k->P0, 0, (size_t)(S * S) * sizeof *k->P0);
+    PU__ZEROS(k->F, S * S);
+    PU__ZEROS(k->Q, S * S);
+    PU__ZEROS(k->P0, S * S);
     k->Q[0] = sqrt((double)ar->kappa);
     for (pu_int t = 0; t < S; t++) {
         double *row = k->P0 + t * S;
@@ -16177,9 +16200,9 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
         const pu_ssm *m = (const pu_ssm *)Gamma->data;
         k->block = S;
         k->T = m->steps;
-        memcpy(k->F, m->A_set, (size_t)(S * S) * sizeof *k->F);
+        PU__COPY(k->F, m->A_set, S * S);
         pu__ssm_symmetric(S, m->Q, k->Q);
-        memcpy(k->P0, m->P0, (size_t)(S * S) * sizeof *k->P0);
+        PU__COPY(k->P0, m->P0, S * S);
         k->amplified = 0;
     } else {
         pu__markov_of_ar(pu__ar_of(Gamma), S, k);
@@ -16254,13 +16277,13 @@ PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, pu__lo
             return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
         if (at >= (t + 1) * block)
             break;
-        memset(h, 0, (size_t)S * sizeof *h);
+        PU__ZEROS(h, S);
         for (pu_int j = 0; j < count; j++) {
             double entry = (double)e->row[j];
             h[within + j] = entry;
             e->diag[at + j] += (pu_real)(psi * entry * entry);
         }
-        memset(k, 0, (size_t)S * sizeof *k);
+        PU__ZEROS(k, S);
         for (pu_int j = S - 1; j >= 0; j--) {
             double f = 0, next = a, root;
             for (pu_int i = j; i < S; i++)
@@ -16306,9 +16329,9 @@ PU__FN void pu__kalman_ahead(pu__direct *e, double *J, double *kept, double *fil
         const double *row = a + i * wide, *below = row + S * wide;
         double size = 0;
         filtered[i] = pu__ssm_dot(S, C + i * S, C + i * S);
-        memcpy(C + i * S, row, (size_t)S * sizeof *C);
-        memcpy(J + i * S, below, (size_t)S * sizeof *J);
-        memcpy(kept + i * S, below + S, (size_t)S * sizeof *J);
+        PU__COPY(C + i * S, row, S);
+        PU__COPY(J + i * S, below, S);
+        PU__COPY(kept + i * S, below + S, S);
         for (pu_int j = 0; j <= i; j++)
             size += row[j] * row[j];
         e->kappa = pu__max(e->kappa, sqrt(size) / fabs(row[i]));
@@ -16338,7 +16361,7 @@ PU__FN void pu__kalman_smooth(pu__direct *e, const double *J)
     }
     pu__triangularise(S, wide, a);
     for (pu_int i = 0; i < S; i++)
-        memcpy(G + i * S, a + i * wide, (size_t)S * sizeof *G);
+        PU__COPY(G + i * S, a + i * wide, S);
     pu__ssm_mul(S, G, 0, G, 1, Sigma);
     /* rows of what is kept were rounded relative to the filtered deviation, and stand beside the smoothed one */
     for (pu_int i = 0; i < S; i++)
@@ -16362,7 +16385,7 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
     pu__zeros(e->diag, e->post->D);
     if (Gamma->diag(Gamma, e->diag, e->post->work))
         return pu__operator_failed(report, "Gamma.diag", n);
-    memcpy(C, k->P0, (size_t)SS * sizeof *C);
+    PU__COPY(C, k->P0, SS);
     for (pu_int t = 0; t < k->T; t++) {
         double *J = e->kalman + (t - 1) * reals + 2 * S;
         if (t > 0)
@@ -16430,10 +16453,10 @@ PU__FN pu_status pu__kalman_solve(PU__COLUMNS_ARGS)
         pu_int seen = 0;
         for (pu_int t = 0; t < markov->T; t++) {
             double *m = e->kalman + t * reals, *ahead = m + S;
-            memset(ahead, 0, (size_t)S * sizeof *m);
+            PU__ZEROS(ahead, S);
             if (t > 0)
                 pu__kalman_add(S, markov->F, m - reals, ahead);
-            memcpy(m, ahead, (size_t)S * sizeof *m);
+            PU__COPY(m, ahead, S);
             pu__kalman_update(e, j, t, &seen, m);
         }
         for (pu_int t = markov->T - 1; t >= 0; t--) {
@@ -16463,6 +16486,16 @@ PU__FN pu_status pu__kalman_solve(PU__COLUMNS_ARGS)
 /* Does a chain ask for prices? */
 PU__FN int pu__chain_has_prices(const pu__chain *chain) { return chain->mixes || chain->exact; }
 
+/* Swaps n entries of a and b, each `step` from the next. */
+PU__FN void pu__swap(pu_int n, pu_int step, double *a, double *b)
+{
+    for (pu_int i = 0; i < n * step; i += step) {
+        double kept = a[i];
+        a[i] = b[i];
+        b[i] = kept;
+    }
+}
+
 /* What y pays: the price of an observation, lambda = psi (y - phi's), is minus the gradient in eta, and -E lambda s that in phi. Where
    there is little noise, or none, these are small differences times large numbers. But integration by parts in a shock w that
    enters by b, B's column, gives
@@ -16472,7 +16505,7 @@ PU__FN void pu__chain_price(pu__chain_work *c, pu_int t, pu_int at, const double
 {
     pu_int S = c->chain->S, r = c->chain->r;
     double *price = c->price + t * (S + 2), *m = price + 2;
-    memset(price, 0, (size_t)(S + 2) * sizeof *price);
+    PU__ZEROS(price, S + 2);
     for (pu_int i = 0; i < S; i++) {
         const double *U = c->W + (r + i) * c->wide + r;
         double sum = 0;
@@ -16490,7 +16523,7 @@ PU__FN void pu__chain_price_step(pu__chain_work *c, pu_int t, pu_int column)
 {
     pu__sparse_rows B = pu__chain_at(&c->chain->B, pu__chain_kind(c->chain, t));
     double *b = c->row;
-    memset(b, 0, (size_t)c->chain->S * sizeof *b);
+    PU__ZEROS(b, c->chain->S);
     for (pu_int i = 0; i < c->chain->S; i++)
         for (pu_int at = B.start[i]; at < B.start[i + 1]; at++)
             if (B.col[at] == 0)
@@ -16502,8 +16535,8 @@ PU__FN void pu__chain_price_step(pu__chain_work *c, pu_int t, pu_int column)
 PU__FN void pu__chain_look_first(pu__chain_work *c)
 {
     const pu__chain *k = c->chain;
-    double most = 0, *seen = c->seen, swap;
-    memset(seen, 0, (size_t)(k->r0 + k->d) * sizeof *seen);
+    double most = 0, *seen = c->seen;
+    PU__ZEROS(seen, k->r0 + k->d);
     for (pu_int i = 0; i < k->S; i++)
         for (pu_int j = 0; j < k->r0; j++)
             seen[j] += (double)k->readout[i] * k->B0[i * k->r0 + j];
@@ -16515,9 +16548,7 @@ PU__FN void pu__chain_look_first(pu__chain_work *c)
             most = fabs(seen[j]);
             c->pivot = j;
         }
-    swap = seen[0];
-    seen[0] = seen[c->pivot];
-    seen[c->pivot] = swap;
+    pu__swap(1, 1, seen, seen + c->pivot);
 }
 
 /* The price of the first step; with a shock of the start as w, or none where that is a diffuse state. */
@@ -16526,7 +16557,7 @@ PU__FN void pu__chain_price_first(pu__chain_work *c)
     const pu__chain *k = c->chain;
     double *b = c->row;
     pu__chain_look_first(c);
-    memset(b, 0, (size_t)k->S * sizeof *b);
+    PU__ZEROS(b, k->S);
     if (k->r0 == 0)
         b[k->diffuse[c->pivot]] = 1;
     for (pu_int i = 0; k->r0 > 0 && i < k->S; i++)
@@ -16538,8 +16569,8 @@ PU__FN void pu__chain_price_first(pu__chain_work *c)
    row, and x_0 by it out of all others. What columns are differences of, squared, is in c->sizes: rounding is relative to that. */
 PU__FN void pu__chain_pin(pu__chain_work *c, pu_int rows, pu_int cols, pu_int k, pu_int wide, double *W)
 {
-    memcpy(W + (rows - 1) * wide, W, (size_t)(cols + k) * sizeof *W);
-    memset(c->sizes, 0, (size_t)cols * sizeof *c->sizes);
+    PU__COPY(W + (rows - 1) * wide, W, cols + k);
+    PU__ZEROS(c->sizes, cols);
     for (pu_int j = 0; j < cols + k; j++)
         W[j] = (j < cols ? c->seen[j] : c->equal[j - cols]) / c->seen[0];
     for (pu_int i = 1; i < rows; i++) {
@@ -16559,7 +16590,7 @@ PU__FN void pu__chain_face(pu__chain_work *c, pu_int t)
 {
     const pu__chain *k = c->chain;
     pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
-    memset(c->seen, 0, (size_t)(k->r + k->S) * sizeof *c->seen);
+    PU__ZEROS(c->seen, k->r + k->S);
     for (pu_int i = 0; i < k->S; i++) {
         double h = (double)k->readout[i];
         for (pu_int at = B.start[i]; h != 0 && at < B.start[i + 1]; at++)
@@ -16572,16 +16603,9 @@ PU__FN void pu__chain_face(pu__chain_work *c, pu_int t)
 /* Back to the unknowns' own order, and no noise in the equation. V is no triangle any more. */
 PU__FN void pu__chain_unpin(pu__chain_work *c, pu_int cols)
 {
-    double *V = c->inverse, *x = c->first, swap;
-    V[0] = 0;
-    swap = x[0];
-    x[0] = x[c->pivot];
-    x[c->pivot] = swap;
-    for (pu_int j = 0; j < cols; j++) {
-        swap = V[j];
-        V[j] = V[c->pivot * cols + j];
-        V[c->pivot * cols + j] = swap;
-    }
+    c->inverse[0] = 0;
+    pu__swap(1, 1, c->first, c->first + c->pivot);
+    pu__swap(cols, 1, c->inverse, c->inverse + c->pivot * cols);
 }
 
 /* What y sees of the first shock of step t: y without noise counts in these. */
@@ -16625,7 +16649,7 @@ PU__FN void pu__chain_mix(pu__chain_work *c, pu_int t, const double *G, double p
     int priced = pu__chain_priced(c, t, psi);
     if (t == 0)
         V = c->inverse + c->pivot * cols;
-    memset(mixed, 0, (size_t)S * sizeof *mixed);
+    PU__ZEROS(mixed, S);
     for (pu_int l = 0; l < c->q + S; l++) {
         const double *row = c->N + l * S;
         double by = pu__ssm_dot(S, row, price + 2); /* and what the shock has of this row's noise */
@@ -16734,7 +16758,7 @@ PU__INLINE void pu__triangular(const pu_int *low, pu_int cols, pu_int used, pu_i
 /* X = V^-1 for the upper triangle V in the first n columns of W. */
 PU__INLINE void pu__invert_upper(pu_int n, pu_int wide, const double *W, double *X)
 {
-    memset(X, 0, (size_t)(n * n) * sizeof *X);
+    PU__ZEROS(X, n * n);
     for (pu_int i = n - 1; i >= 0; i--) {
         const double *row = W + i * wide;
         double *x = X + i * n;
@@ -16876,7 +16900,7 @@ PU__INLINE void pu__chain_pivots(pu__direct *e, pu_int n, pu_int wide, const dou
 /* Y (rows x k) := A X for the triangle A above and on the diagonal (V^-1, n x n), and the rows of X `wide` apart. */
 PU__INLINE void pu__upper_product(pu_int n, pu_int k, const double *A, pu_int wide, const double *X, double *Y)
 {
-    memset(Y, 0, (size_t)(n * k) * sizeof *Y);
+    PU__ZEROS(Y, n * k);
     for (pu_int i = 0; i < n; i++)
         for (pu_int l = i; l < n; l++)
             pu__add_short(k, A[i * n + l], X + l * wide, Y + i * k);
@@ -16908,7 +16932,7 @@ PU__INLINE void pu__chain_back(pu__direct *e, pu__dims d, pu_int t, double *g, p
     c->other = from;
     from += r * wide + r;
     for (pu_int j = 0; j < r + S; j++)
-        memset(to + j * wide, 0, (size_t)(r + S + (j < r ? k : 0)) * sizeof *to);
+        PU__ZEROS(to + j * wide, r + S + (j < r ? k : 0));
     for (pu_int j = 0; j < r; j++)
         to[j * (wide + 1)] = 1;
     /* [U B | U F | u] */
@@ -16971,7 +16995,7 @@ PU__INLINE pu_status pu__chain_absorb(pu__direct *e, pu__dims d, pu_int t, pu_in
             return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, -1);
         if (row < 0)
             return PU_OK;
-        memset(y, 0, (size_t)S * sizeof *y);
+        PU__ZEROS(y, S);
         root = pu__chain_root(c, (double)e->post->model->psi[row]);
         for (pu_int j = 0; j < count; j++)
             y[first + j] = root * c->square[j];
@@ -17008,11 +17032,11 @@ PU__FN int pu__chain_alike(pu__direct *e, pu_int t, pu_int place)
     if (row < 0)
         return 0;
     pu__chain_root(c, (double)p->model->psi[row]);
-    memset(y, 0, (size_t)S * sizeof *y);
+    PU__ZEROS(y, S);
     for (pu_int j = 0; j < c->count; j++)
         y[c->from + j] = c->root * h[j];
     same = memcmp(y, c->alike, (size_t)S * sizeof *y) == 0;
-    memcpy(c->alike, y, (size_t)S * sizeof *y);
+    PU__COPY(c->alike, y, S);
     return same;
 }
 
@@ -17056,7 +17080,7 @@ PU__FN void pu__chain_learn(pu__direct *e, pu_int t, pu_int price)
     pu__logs logs = {0, 1};
     for (pu_int i = 0; i < S; i++) {
         double *row = c->W + (r + i) * wide + r + S;
-        memcpy(u + i * c->k, row, (size_t)c->k * sizeof *u);
+        PU__COPY(u + i * c->k, row, c->k);
         for (pu_int at = 0; at < n; at++)
             row[at] = i == at;
     }
@@ -17064,7 +17088,7 @@ PU__FN void pu__chain_learn(pu__direct *e, pu_int t, pu_int price)
         pu__chain_price_step(c, t, at);
         c->glide[at * rows + r + n] = c->price[t * (S + 2)];
     }
-    memcpy(y, c->alike, (size_t)S * sizeof *y);
+    PU__COPY(y, c->alike, S);
     for (pu_int at = 0; at < n; at++)
         c->equal[at] = y[S + at] = at == S;
     c->hard = price && c->exact;
@@ -17072,7 +17096,7 @@ PU__FN void pu__chain_learn(pu__direct *e, pu_int t, pu_int price)
         pu__chain_take(c, d, y);
     pu__chain_back(e, d, t, g, &logs);
     if (c->hard)
-        memcpy(y + S, c->W + (r + S) * wide + r + S, (size_t)n * sizeof *y);
+        PU__COPY(y + S, c->W + (r + S) * wide + r + S, n);
     for (pu_int at = 0; at < n; at++)
         for (pu_int i = 0; i <= r + S; i++) {
             double *to = c->glide + at * rows + i;
@@ -17080,7 +17104,7 @@ PU__FN void pu__chain_learn(pu__direct *e, pu_int t, pu_int price)
         }
     c->log_pivots = logs.sum + log(logs.product);
     for (pu_int i = 0; i < S; i++)
-        memcpy(c->W + (r + i) * wide + r + S, u + i * c->k, (size_t)c->k * sizeof *u);
+        PU__COPY(c->W + (r + i) * wide + r + S, u + i * c->k, c->k);
     c->glides = t;
 }
 
@@ -17091,18 +17115,18 @@ PU__INLINE void pu__chain_glide(pu__direct *e, pu__dims d, pu_int t, pu_int plac
     pu_int S = d.S, r = d.r, k = d.k, n = S + 1, rows = r + n + d.price, wide = c->wide;
     double *in = c->in, *out = c->out, *u = c->W + r * wide + r + S;
     for (pu_int i = 0; i < S; i++)
-        memcpy(in + i * k, u + i * wide, (size_t)k * sizeof *in);
+        PU__COPY(in + i * k, u + i * wide, k);
     for (pu_int j = 0; j < k; j++)
         in[S * k + j] = c->root * pu__chain_e(e, j, place, e->row, c->from, c->count);
-    memset(out, 0, (size_t)(rows * k) * sizeof *out);
+    PU__ZEROS(out, rows * k);
     for (pu_int l = 0; k == 1 && l < n; l++) /* the same sums as below */
         pu__add_short(rows, in[l], c->glide + l * rows, out);
     for (pu_int i = 0; k > 1 && i < rows; i++)
         for (pu_int l = 0; l < n; l++)
             pu__add_short(k, c->glide[l * rows + i], in + l * k, out + i * k);
-    memcpy(c->g + t * r * k, out, (size_t)(r * k) * sizeof *out);
+    PU__COPY(c->g + t * r * k, out, r * k);
     for (pu_int i = 0; i < S; i++)
-        memcpy(u + i * wide, out + (r + i) * k, (size_t)k * sizeof *out);
+        PU__COPY(u + i * wide, out + (r + i) * k, k);
     for (pu_int j = 0; j < k; j++)
         c->series[j].value += out[(r + S) * k + j] * out[(r + S) * k + j] / 2;
     if (d.price)
@@ -17117,7 +17141,7 @@ PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_rep
     pu__chain_work *c = &e->chain;
     const pu__chain *chain = c->chain;
     pu_int S = chain->S, r0 = chain->r0, cols = r0 + chain->d, k = c->k, wide = cols + k, rows = r0 + S + c->hard;
-    memset(c->start, 0, (size_t)(rows * wide) * sizeof *c->start);
+    PU__ZEROS(c->start, rows * wide);
     for (pu_int i = 0; i < r0; i++)
         c->start[i * (wide + 1)] = 1;
     for (pu_int i = 0; i < S; i++) {
@@ -17128,12 +17152,9 @@ PU__FN pu_status pu__chain_begin(pu__direct *e, pu__logs *logs, pu_int n, pu_rep
                 to[j] += U[l] * chain->B0[l * r0 + j];
         for (pu_int j = 0; j < chain->d; j++)
             to[r0 + j] = chain->diffuse[j] >= i ? U[chain->diffuse[j]] : 0;
-        memcpy(to + cols, U + S, (size_t)k * sizeof *to);
-        if (c->hard) {
-            double swap = to[0];
-            to[0] = to[c->pivot];
-            to[c->pivot] = swap;
-        }
+        PU__COPY(to + cols, U + S, k);
+        if (c->hard)
+            pu__swap(1, 1, to, to + c->pivot);
     }
     if (c->hard) {
         pu__chain_pin(c, rows, cols, k, wide, c->start);
@@ -17204,8 +17225,8 @@ PU__FN void pu__chain_first(pu__direct *e)
     c->shock = r0 > 0 ? x[c->pivot * k] : 0;
     /* N = [([B0 X] V^-1)'; 0] */
     c->q = cols;
-    memset(c->N, 0, (size_t)((cols + S) * S) * sizeof *c->N);
-    memset(c->mean, 0, (size_t)(S * k) * sizeof *c->mean);
+    PU__ZEROS(c->N, (cols + S) * S);
+    PU__ZEROS(c->mean, S * k);
     pu__chain_start(chain, k, x, c->mean);
     for (pu_int i = 0; i < S; i++)
         for (pu_int j = 0; j < r0; j++) {
@@ -17255,7 +17276,7 @@ PU__INLINE void pu__chain_mean(pu__chain_work *c, pu__dims d, pu_int t)
     double *before = c->mean;
     c->mean = c->before;
     c->before = before;
-    memcpy(c->w, g, (size_t)(r * k) * sizeof *g);
+    PU__COPY(c->w, g, r * k);
     for (pu_int i = 0; i < r; i++)
         for (pu_int j = 0; j < S; j++)
             pu__add_short(k, -G[i * S + j], before + j * k, c->w + i * k);
@@ -17270,7 +17291,7 @@ PU__INLINE void pu__chain_covariance(pu__chain_work *c, pu__dims d, pu_int t)
     pu_int S = d.S, r = d.r;
     const double *G = pu__chain_G(c, t), *Vi = G + r * S;
     double *K = c->covariance + r * S, *GL = c->square; /* G L' */
-    memset(c->covariance, 0, (size_t)(r * S) * sizeof *K);
+    PU__ZEROS(c->covariance, r * S);
     c->trace_each = 0;
     for (pu_int i = 0; i < r; i++) {
         double *to = GL + i * S, *delta = c->covariance + i * S;
@@ -17301,7 +17322,7 @@ PU__INLINE void pu__chain_transition(pu__chain_work *c, pu__dims d, pu_int t)
     const double *Vi = pu__chain_G(c, t) + r * S, *GL = c->square;
     pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
     c->q = r;
-    memset(c->N, 0, (size_t)((r + S) * S) * sizeof *c->N);
+    PU__ZEROS(c->N, (r + S) * S);
     for (pu_int l = 0; l < S; l++)
         pu__stretch_add(c, F.value, l, 1, c->L + l * S, N + l * S);
     for (pu_int i = 0; i < S; i++) {
@@ -17386,7 +17407,7 @@ PU__INLINE void pu__chain_spread(pu__chain_work *c, pu_int S, int start)
                 pu__givens(0, j + 1, j, pivot, row);
         }
     }
-    memcpy(c->L, c->N + c->q * S, (size_t)(S * S) * sizeof *c->L);
+    PU__COPY(c->L, c->N + c->q * S, S * S);
 }
 
 /* h'Sigma_t h for a row h of Phi, n entries from state `first` on, and its part Sigma_t h into z unless that is NULL. As the square of
@@ -17395,7 +17416,7 @@ PU__INLINE double pu__chain_seen(pu__chain_work *c, pu_int S, const pu_real *h, 
 {
     pu_int rows = c->q + S;
     double square = 0, *seen = c->square;
-    memset(seen, 0, (size_t)rows * sizeof *seen);
+    PU__ZEROS(seen, rows);
     for (pu_int i = 0; i < n; i++)
         for (pu_int l = 0; h[i] != 0 && l < rows; l++)
             seen[l] += c->N[l * S + first + i] * (double)h[i];
@@ -17575,8 +17596,8 @@ PU__FN pu_status pu__chain_open(pu__direct *e, pu_int n, pu_report *report)
     const pu__chain *k = c->chain;
     const pu__posterior *p = e->post;
     const pu_op *Phi = p->model->Phi;
-    memset(c->W, 0, (size_t)((k->r + k->S) * c->wide) * sizeof *c->W);
-    memset(c->alike, 0, (size_t)k->S * sizeof *c->alike);
+    PU__ZEROS(c->W, (k->r + k->S) * c->wide);
+    PU__ZEROS(c->alike, k->S);
     pu__chain_structure(c);
     c->like[0] = 0;
     c->psi = 0;
@@ -17738,7 +17759,7 @@ PU__FN pu_status pu__chain_forward(pu__direct *e, int spread, pu_real *variance,
     const pu__dims priced = {c->chain->S, c->chain->r, 1, 1};
     pu_int params = e->post->model->Gamma->params;
     pu_status status;
-    memset(c->sums, 0, (size_t)params * sizeof *c->sums);
+    PU__ZEROS(c->sums, params);
     c->trace = 0;
     c->mix = 0;
     if (pu__chain_is_priced(c))
@@ -17838,11 +17859,11 @@ PU__FN void pu__chain_draw(pu__direct *e, const pu_real *normals, pu_real *z)
     pu_int S = k->S, r = k->r, cols = k->r0 + k->d;
     const pu__dims d = {S, r, 1, 0};
     double *s = c->square, *before = s + S, *w = c->row;
-    memset(s, 0, (size_t)S * sizeof *s);
+    PU__ZEROS(s, S);
     for (pu_int t = 0; t < k->T; t++) {
         pu_int n = t > 0 ? r : cols;
         const double *G = pu__chain_G(c, t), *V = t > 0 ? G + r * S : c->inverse;
-        memcpy(before, s, (size_t)S * sizeof *s);
+        PU__COPY(before, s, S);
         for (pu_int i = 0; i < n; i++) {
             w[i] = t > 0 ? -pu__dot_short(S, G + i * S, before) : 0;
             for (pu_int j = t > 0 ? i : 0; j < n; j++)
@@ -18488,16 +18509,16 @@ PU__FN void pu__crossed_load(pu__crossed *x, const pu_data *data, const pu_lgm *
     gaps = x->observed < a->rows;
     x->value = gaps ? x->own : c->value;
     x->value2 = gaps ? x->own2 : c->value2;
-    memcpy(x->square, c->square, (size_t)levels * sizeof(double));
+    PU__COPY(x->square, c->square, levels);
     if (gaps) {
-        memset(x->square, 0, (size_t)levels * sizeof(double));
+        PU__ZEROS(x->square, levels);
         pu__zeros(x->own, c->start[c->n1]);
         pu__zeros(x->own2, a->groups > 2 ? c->start2[c->n2] : 0);
     }
-    memset(x->zy, 0, (size_t)levels * sizeof(double));
-    memset(x->zx, 0, (size_t)(levels * p) * sizeof(double));
-    memset(x->xx, 0, (size_t)(p * p) * sizeof(double));
-    memset(x->xy, 0, (size_t)p * sizeof(double));
+    PU__ZEROS(x->zy, levels);
+    PU__ZEROS(x->zx, levels * p);
+    PU__ZEROS(x->xx, p * p);
+    PU__ZEROS(x->xy, p);
     x->ee = 0;
     for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
         double e = (double)y - (eta ? (double)eta[row] : 0);
@@ -18721,7 +18742,7 @@ PU__FN pu_int pu__crossed_border(pu__crossed *x, double *logdet)
             bad = i;
     if (bad >= 0)
         return bad;
-    memcpy(x->Hinv, x->H, (size_t)(p * p) * sizeof(double));
+    PU__COPY(x->Hinv, x->H, p * p);
     pu__invert_lower(p, x->Hinv);
     for (pu_int j = p - 1; j >= 0; j--) { /* b := L'^-1 L^-1 b, from the end on, so that what is needed is still there */
         double sum = 0;
@@ -18763,7 +18784,7 @@ PU__FN void pu__crossed_transpose(pu__crossed *x)
 {
     const pu__cells *c = x->cells;
     pu_int *start = x->start_t;
-    memset(start, 0, (size_t)(c->n2 + 1) * sizeof *start);
+    PU__ZEROS(start, c->n2 + 1);
     for (pu_int at = 0; at < c->start[c->n1]; at++)
         start[c->col[at] + 1]++;
     for (pu_int j = 0; j < c->n2; j++)
@@ -18779,21 +18800,11 @@ PU__FN void pu__crossed_transpose(pu__crossed *x)
     start[0] = 0;
 }
 
-/* The number of the thread at work, for its scratch. */
-PU__FN pu_int pu__crossed_thread(void)
-{
-#ifdef PU__OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
 /* Row k of S, from its beginning to the diagonal: sums over the levels that meet k, each over those that meet it, too. */
 PU__FN void pu__crossed_row(const pu__crossed *x, pu_int k, double *sum, pu_real *S)
 {
     const pu__cells *c = x->cells;
-    memset(sum, 0, (size_t)(k + 1) * sizeof *sum);
+    PU__ZEROS(sum, k + 1);
     for (pu_int t = x->start_t[k]; t < x->start_t[k + 1]; t++) {
         pu_int i = x->row_t[t];
         double scale = (double)x->value_t[t] * (double)x->d1[i];
@@ -18810,12 +18821,10 @@ PU__FN void pu__crossed_form(const pu__crossed *x)
 {
     const pu__cells *c = x->cells;
     pu_int n = c->n2;
-#ifdef PU__OPENMP
-#pragma omp parallel for schedule(dynamic, 16) num_threads(x->threads) if (x->threads > 1)
-#endif
+    PU__PARALLEL((dynamic, 16), x->threads)
     for (pu_int k = 0; k < n; k++) {
         pu_int row = n - 1 - k; /* the longest first */
-        pu__crossed_row(x, row, x->rows + pu__crossed_thread() * n, x->S + row * n);
+        pu__crossed_row(x, row, x->rows + (pu_int)PU__THREAD * n, x->S + row * n);
     }
     for (pu_int i = 0; c->levels.groups > 2 && i < n; i++)
         for (pu_int at = c->start2[i]; at < c->start2[i + 1]; at++)
@@ -18823,7 +18832,7 @@ PU__FN void pu__crossed_form(const pu__crossed *x)
 }
 
 /* Scratch for products of matrices of the thread at work. */
-PU__FN pu_real *pu__crossed_panel(const pu__crossed *x) { return x->panels + pu__crossed_thread() * x->panel; }
+PU__FN pu_real *pu__crossed_panel(const pu__crossed *x) { return x->panels + (pu_int)PU__THREAD * x->panel; }
 
 /* L L' = S, tile by tile: a tile's column is factored, then all rows below are updated, each by one thread. Returns the row whose
    pivot is not positive, or -1. */
@@ -18836,16 +18845,12 @@ PU__FN pu_int pu__crossed_factor(const pu__crossed *x)
         pu_int bad = pu__cholesky(some, corner, n, x->panels);
         if (bad >= 0)
             return k + bad;
-#ifdef PU__OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads(x->threads) if (x->threads > 1 && tiles > 1)
-#endif
+        PU__PARALLEL((dynamic, 1), tiles > 1 ? x->threads : 1)
         for (pu_int t = 0; t < tiles; t++) {
             pu_int row = k + some + t * PU__SLAB;
             pu__triangle(some, corner, n, 0, pu__min(PU__SLAB, n - row), pu__rows(x->S + row * n + k, n), 0, pu__crossed_panel(x));
         }
-#ifdef PU__OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads(x->threads) if (x->threads > 1 && tiles > 1)
-#endif
+        PU__PARALLEL((dynamic, 1), tiles > 1 ? x->threads : 1)
         for (pu_int t = 0; t < tiles; t++) {
             /* the longest first */
             pu_int row = k + some + (tiles - 1 - t) * PU__SLAB, from = k + some, tall = pu__min(PU__SLAB, n - row);
@@ -18863,9 +18868,7 @@ PU__FN pu_int pu__crossed_factor(const pu__crossed *x)
 PU__FN void pu__crossed_invert(const pu__crossed *x)
 {
     pu_int n = x->n2, tiles = (n + PU__SLAB - 1) / PU__SLAB;
-#ifdef PU__OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads(x->threads) if (x->threads > 1)
-#endif
+    PU__PARALLEL((dynamic, 1), x->threads)
     for (pu_int t = 0; t < tiles; t++) {
         pu_int first = t * PU__SLAB, some = pu__min(PU__SLAB, n - first), corner = first * (n + 1);
         for (pu_int i = 0; i < n; i++)
@@ -18874,9 +18877,7 @@ PU__FN void pu__crossed_invert(const pu__crossed *x)
             x->Y[i * (n + 1)] = 1;
         pu__triangle(n - first, x->S + corner, n, 0, some, pu__rows(x->Y + corner, n), 1, pu__crossed_panel(x));
     }
-#ifdef PU__OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads(x->threads) if (x->threads > 1)
-#endif
+    PU__PARALLEL((dynamic, 1), x->threads)
     for (pu_int t = 0; t < tiles; t++) {
         pu_int first = t * PU__SLAB, some = pu__min(PU__SLAB, n - first);
         const pu_real *rows = x->Y + first * n;
@@ -18895,9 +18896,7 @@ PU__FN void pu__crossed_spread(const pu__crossed *x)
 {
     const pu__cells *c = x->cells;
     pu_int n = c->n2;
-#ifdef PU__OPENMP
-#pragma omp parallel for schedule(dynamic, 64) num_threads(x->threads) if (x->threads > 1)
-#endif
+    PU__PARALLEL((dynamic, 64), x->threads)
     for (pu_int i = 0; i < c->n1; i++) {
         double sum = 0;
         for (pu_int k = c->start[i]; k < c->start[i + 1]; k++) {
@@ -20139,13 +20138,6 @@ PU__FN pu_int pu__columns_block(const pu__job *job)
     return pu__columns_fit(PU__NEAR_CACHE, job->D, job->cols, pu__columns_least(job));
 }
 
-/* The number of the thread at work. */
-#ifdef PU__OPENMP
-#define PU__THREAD omp_get_thread_num()
-#else
-#define PU__THREAD 0
-#endif
-
 /* Threads: as asked; otherwise one, and one more for every 10 ms that the job is predicted to take, up to OpenMP's
    choice. A thread without work spins before it sleeps (GNU OpenMP: some milliseconds after every job, and while the
    others finish), so that short jobs would burn more time of processors than they save. The report says how many; the
@@ -20898,7 +20890,7 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_real *l
     for (pu_int j = w->post.column == 0; j < k; j = end) {
         pu_int at = pu__group_at(&w->post, j);
         end = pu__group_end(&w->post, j, k);
-        memset(Z, 0, (size_t)(D * wide) * sizeof *Z);
+        PU__ZEROS(Z, D * wide);
         for (; j < end; j++) {
             double half = (double)w->weight[j] / 2;
             for (pu_int i = 0; i < D; i++) {
@@ -21639,7 +21631,7 @@ PU__FN pu_status pu__chain_run(const pu__job *job, pu__worker *w, pu_int at, pu_
     pu_status status;
     w->loaded = -1;
     c->k = count;
-    memset(c->series, 0, (size_t)count * sizeof *c->series);
+    PU__ZEROS(c->series, count);
     for (pu_int j = 0; j < count; j++) {
         pu_int m = w->member[j] = pu__ordered(job, at + j);
         if (m != loaded) /* whose e is in its place */
@@ -21886,10 +21878,7 @@ PU__FN void pu__lane(const pu__job *job, pu__worker *w, int lane)
         status = pu__blame(w, pu__item_run(job, w, at, first, lane, &end, &one), pu__ordered(job, at), &one);
         if (end > at + 1)
             next = end * job->blocks;
-        if (!pu__is_worse(status, report->status))
-            continue;
-        report->status = status;
-        report->where = one.where;
+        pu__keep_worse(report, status, &one);
     }
     report->products = w->run.products;
 }
@@ -22108,10 +22097,7 @@ PU__FN pu_status pu__crossed_solve(pu__job *job, pu_int n, pu_int first, pu_int 
     if (!(job->o->solve.tolerance > 0))
         g->s.tolerance2 = PU__MEAN_TOLERANCE * PU__MEAN_TOLERANCE;
     pu_status status = pu__run_block(g, NULL, 0, n, 0, &one);
-    if (pu__is_worse(status, report->status)) {
-        report->status = status;
-        report->where = one.where;
-    }
+    pu__keep_worse(report, status, &one);
     if (first == 0 && !pu__fatal(status)) {
         pu__quadrature_result seen = pu__quadrature(g, 0, 1);
         pu__column_record(g, 0, &column->record);
@@ -22228,7 +22214,7 @@ PU__FN void pu__crossed_probe(const pu__job *job, pu__worker *w, pu_int j, doubl
     pu__run *g = &w->run;
     pu__quadrature_result seen = pu__quadrature(g, j, 1);
     pu_int steps = (pu_int)g->host_steps[j];
-    memcpy(trace, x->base, (size_t)x->cells->levels.groups * sizeof *trace);
+    PU__COPY(trace, x->base, x->cells->levels.groups);
     column->logdet = x->base_logdet + pu__crossed_tell(x, g, j, first, trace);
     column->low = seen.smallest;
     column->high = seen.largest;
@@ -22270,28 +22256,31 @@ PU__FN pu_status pu__crossed_block(pu__job *job, pu__worker *w, pu_int n, pu_int
     return status;
 }
 
-/* All probes: blocks are shared out among threads, each writes to its own places. */
-PU__FN pu_status pu__crossed_probes(pu__job *job, pu_int n, pu_report *report)
+/* Calls `block` for all probes or draws of datum n: blocks are shared out among threads, each writes to its own places. */
+PU__FN pu_status pu__crossed_blocks(pu__job *job, pu_int n,
+                                    pu_status (*block)(pu__job *, pu__worker *, pu_int, pu_int, pu_report *), pu_report *report)
 {
     pu__crossed *x = &job->cross;
-    const pu__cells *c = x->cells;
     pu_int blocks = (job->K + x->most - 1) / x->most;
-    double logs = x->logdet;
-    for (pu_int j = 0; j < c->n2; j++)
-        logs += log((double)x->diag[j]);
-#ifdef PU__OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
-#endif
+    PU__PARALLEL((dynamic, 1), job->threads)
     for (pu_int b = 0; b < blocks; b++) {
         pu_report *one = x->reports + b;
         pu__report_clear(one);
-        (void)pu__crossed_block(job, job->workers + PU__THREAD, n, b * x->most, one);
+        (void)block(job, job->workers + PU__THREAD, n, b * x->most, one);
     }
     for (pu_int b = 0; b < blocks; b++)
-        if (pu__is_worse(x->reports[b].status, report->status)) {
-            report->status = x->reports[b].status;
-            report->where = x->reports[b].where;
-        }
+        pu__keep_worse(report, x->reports[b].status, x->reports + b);
+    return report->status;
+}
+
+/* All probes. */
+PU__FN pu_status pu__crossed_probes(pu__job *job, pu_int n, pu_report *report)
+{
+    const pu__crossed *x = &job->cross;
+    double logs = x->logdet;
+    for (pu_int j = 0; j < x->n2; j++)
+        logs += log((double)x->diag[j]);
+    (void)pu__crossed_blocks(job, n, pu__crossed_block, report);
     for (pu_int k = 1; k <= job->K; k++)
         job->columns[n * job->cols + k].logdet += logs;
     return report->status;
@@ -22366,27 +22355,6 @@ PU__FN pu_status pu__crossed_draw(pu__job *job, pu__worker *w, pu_int n, pu_int 
     return status;
 }
 
-/* All of them, shared out among threads. */
-PU__FN pu_status pu__crossed_draws(pu__job *job, pu_int n, pu_report *report)
-{
-    pu__crossed *x = &job->cross;
-    pu_int blocks = (job->K + x->most - 1) / x->most;
-#ifdef PU__OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
-#endif
-    for (pu_int b = 0; b < blocks; b++) {
-        pu_report *one = x->reports + b;
-        pu__report_clear(one);
-        (void)pu__crossed_draw(job, job->workers + PU__THREAD, n, b * x->most, one);
-    }
-    for (pu_int b = 0; b < blocks; b++)
-        if (pu__is_worse(x->reports[b].status, report->status)) {
-            report->status = x->reports[b].status;
-            report->where = x->reports[b].where;
-        }
-    return report->status;
-}
-
 /* Where a draw of group g begins in z. */
 PU__FN pu_int pu__crossed_first(const pu__crossed *x, pu_int g)
 {
@@ -22413,7 +22381,7 @@ PU__FN void pu__crossed_sampled(const pu__job *job, pu_int n, double *to)
         for (pu_int g = 0; g < c->levels.groups; g++)
             if (g != c->first)
                 pu__copy(x->column + c->at[g], z + pu__crossed_first(x, g), c->levels.group[g].levels);
-        memset(sum, 0, (size_t)c->n2 * sizeof *sum);
+        PU__ZEROS(sum, c->n2);
         for (pu_int i = 0; i < c->n1; i++) {
             double meet = (double)x->d1[i] * pu__crossed_meet(x, i, x->column);
             to[i] += meet * meet / K;
@@ -22492,9 +22460,7 @@ PU__FN void pu__crossed_fits(pu__job *job, pu_int n)
     const pu__crossed *x = &job->cross;
     const pu_levels *a = &x->cells->levels;
     pu_int p = x->p;
-#ifdef PU__OPENMP
-#pragma omp parallel for schedule(static) num_threads(job->threads) if (job->threads > 1)
-#endif
+    PU__PARALLEL((static), job->threads)
     for (pu_int m = 0; m < job->M; m++) {
         double *v = job->workers[PU__THREAD].whole;
         double variance = pu__crossed_row_variance(job, n, m);
@@ -22543,7 +22509,7 @@ PU__FN pu_status pu__crossed_moments(pu__job *job, pu_int n, pu_report *report)
     pu__crossed_order(&job->cross, job->cross.mean, job->stage.x + n * job->cols * job->D);
     if (!sampled && job->cols > 1)
         pu__zeros(job->stage.x + (n * job->cols + 1) * job->D, job->K * job->D);
-    if (sampled && pu__fatal(pu__crossed_draws(job, n, report)))
+    if (sampled && pu__fatal(pu__crossed_blocks(job, n, pu__crossed_draw, report)))
         return report->status;
     if (job->variance)
         pu__crossed_variances(job, n);
@@ -22697,11 +22663,7 @@ PU__FN pu_status pu__crossed_run(pu__job *job, pu_report *report)
     for (pu_int n = 0; n < job->N && !pu__fatal(report->status); n++) {
         pu_report one;
         pu__report_clear(&one);
-        pu_status status = pu__crossed_datum(job, n, &one);
-        if (!pu__is_worse(status, report->status))
-            continue;
-        report->status = status;
-        report->where = one.where;
+        pu__keep_worse(report, pu__crossed_datum(job, n, &one), &one);
     }
     for (int t = 0; t < job->threads; t++)
         report->products += job->workers[t].run.products;
@@ -23209,9 +23171,7 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
         (void)pu__far_status(job->B, report);
         return report->status;
     }
-#ifdef PU__OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
-#endif
+    PU__PARALLEL((dynamic, 1), job->threads)
     for (int l = 0; l < job->lanes; l++)
         pu__lane(job, job->workers + PU__THREAD, l);
 #ifdef PU_USE_CHOLMOD
@@ -23221,10 +23181,7 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
     for (int l = 0; l < job->lanes; l++) {
         const pu_report *part = job->lane_report + l;
         report->products += part->products;
-        if (!pu__is_worse(part->status, report->status))
-            continue;
-        report->status = part->status;
-        report->where = part->where;
+        pu__keep_worse(report, part->status, part);
     }
     if (job->device && (pu__fatal(report->status) || !pu__device_close(job, report)))
         (void)pu__far_status(job->B, report);
@@ -24455,7 +24412,7 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
     double *variance = self->job.own_doubles;
     pu_gradient_result group = self->found;
     /* The layout of a group is that of the gradient up to eta. */
-    memset(variance, 0, (size_t)model->params * sizeof *variance);
+    PU__ZEROS(variance, model->params);
     for (pu_int g = 0; g < slots->groups; g++) {
         double share = (double)pu__group_size(job->K, slots->groups, g) / (double)job->K;
         if (group.Gamma)
@@ -24884,7 +24841,7 @@ PU__FN void pu__sums_flush(const pu__sums_of *s, const pu__sums_lane *w, pu_int 
 PU__FN void pu__sums_share(const pu__sums_of *s, const pu__sums_lane *w, pu_int k, const pu_real *Q, pu_int first, pu_int end)
 {
     pu_int M = s->M, rows = k ? k : M, every = sizeof(pu_real) < sizeof(double) ? 2 : 64, groups = 0;
-    memset(w->total, 0, (size_t)((rows + 2) * M) * sizeof *w->total);
+    PU__ZEROS(w->total, (rows + 2) * M);
     pu__zeros(w->part, rows * M);
     pu__zeros(w->once, 2 * M);
     for (pu_int at = first; at < end; at += PU__GROUP) {
@@ -24903,7 +24860,7 @@ PU__FN void pu__sums_make(pu__sums_of *s, pu_int k, const pu_real *Q)
     pu_int N = s->data->n, M = s->M, rows = k ? k : M, shares = N < 8 * PU__GROUP ? 1 : PU__SUMS_LANES;
     s->sum = s->total + rows * M;
     s->square = s->sum + M;
-    memset(s->total, 0, (size_t)((rows + 2) * M) * sizeof *s->total);
+    PU__ZEROS(s->total, (rows + 2) * M);
     for (pu_int first = 0; first < shares; first += s->threads) {
         int count = (int)pu__min(s->threads, shares - first);
 #ifdef PU__OPENMP
@@ -25087,7 +25044,7 @@ PU__FN double pu__krylov_ritz(pu__krylov *k)
     pu_int M = k->M, n = k->cols, count = pu__min(k->block, n);
     double rest = k->all, worst = 0;
     for (pu_int i = 0; i < n; i++)
-        memcpy(k->copy + i * n, k->T + i * k->most, (size_t)n * sizeof *k->T);
+        PU__COPY(k->copy + i * n, k->T + i * k->most, n);
     if (!pu__eigen(n, k->copy, count, &k->eigen, k->value, k->vector))
         return HUGE_VAL;
     for (pu_int i = 0; i < count * n; i++)
@@ -25146,7 +25103,7 @@ PU__FN int pu__krylov_run(pu__krylov *k, pu_int passes)
         /* anew: what was found, then what it lacks to be eigenvectors */
         if (2 * block > k->most)
             return 0;
-        memset(k->T, 0, (size_t)(k->most * k->most) * sizeof *k->T);
+        PU__ZEROS(k->T, k->most * k->most);
         pu__copy(k->Q, k->V, block * M);
         pu__copy(k->W, k->Z, block * M);
         for (pu_int j = 0; j < block; j++) {
@@ -25442,8 +25399,8 @@ PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c, dou
 {
     pu_int n, at, to, k, t = 0, u = 0;
     pu_real y = 0, later = 0;
-    memset(c, 0, (size_t)(lags + 1) * sizeof *c);
-    memset(count, 0, (size_t)(lags + 1) * sizeof *count);
+    PU__ZEROS(c, lags + 1);
+    PU__ZEROS(count, lags + 1);
     /* All pairs (t, u) of observed steps with 0 <= u - t <= lags; the observed steps of a datum ascend. */
     for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
@@ -25634,8 +25591,8 @@ PU__FN void pu__closed_product(pu__closed *c)
 {
     pu_int M = c->M, D = c->D;
     double *scaled = c->vector;
-    memset(c->Z, 0, (size_t)(M * D) * sizeof *c->Z);
-    memset(c->T, 0, (size_t)(D * D) * sizeof *c->T);
+    PU__ZEROS(c->Z, M * D);
+    PU__ZEROS(c->T, D * D);
     for (pu_int j = 0; j < M; j++)
         for (pu_int d = 0; d < D; d++)
             scaled[j * D + d] = c->V[j * D + d] / sqrt(c->noise[j]);
@@ -26363,7 +26320,7 @@ PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_rea
 {
     pu_int at = 0;
     pu_real unused;
-    memset(L, 0, (size_t)(S * S) * sizeof *L);
+    PU__ZEROS(L, S * S);
     for (pu_int i = 0; i < S; i++)
         for (pu_int j = 0; j <= i; j++) {
             double sum = 0, entry = (double)theta[at];
@@ -26423,7 +26380,7 @@ PU__FN pu_status pu__state_space_set(PU__SET_ARGS)
     }
     /* then the model changes. */
     pu__ssm_copy(now, next);
-    memcpy(s->factors[0], s->factors[1], (size_t)(2 * SS) * sizeof *s->factors[0]);
+    PU__COPY(s->factors[0], s->factors[1], 2 * SS);
     pu__copy(s->readout, theta + s->c, q * S);
     for (i = 0; i < s->M; i++) {
         if (i < q)
@@ -27186,7 +27143,7 @@ PU__FN int pu__matern_set(pu__component *c, double x)
         c->F[i] = power[i];
     }
     for (pu_int k = 1; k < p; k++) {
-        memcpy(last, power, (size_t)SS * sizeof *last);
+        PU__COPY(last, power, SS);
         pu__ssm_mul(p, last, 0, N, 0, power);
         for (pu_int i = 0; i < SS; i++) {
             power[i] *= x / (double)k;
@@ -27284,7 +27241,7 @@ PU__FN void pu__component_ar_start(const pu__component *c, const double *x, pu__
     for (pu_int t = 0; t < c->states; t++) {
         double *row = chain->B0 + (c->state + t) * chain->r0 + c->start;
         pu_int m = pu__min(t, c->order);
-        memset(row, 0, (size_t)c->states * sizeof *row);
+        PU__ZEROS(row, c->states);
         if (t == m)
             pu__ar_step(t, t > 0 ? x[t - 1] : 0, a);
         for (pu_int j = 1; j <= m; j++)
@@ -27309,7 +27266,7 @@ PU__FN void pu__moving_pull(pu_int q, const double *gamma, double *b, double *ro
     for (pu_int m = 0; m <= q; m++) {
         double *theta = rows + pu__ar_row(m);
         if (m > 0)
-            memcpy(theta, rows + pu__ar_row(m - 1), (size_t)m * sizeof *theta);
+            PU__COPY(theta, rows + pu__ar_row(m - 1), m);
         pu__ar_step(m, m > 0 ? -gamma[m - 1] : 0, theta);
     }
     for (pu_int m = q; m > 0; m--) {
@@ -27427,7 +27384,7 @@ PU__FN void pu__structure_pivot(pu__structure *s)
     for (pu_int kind = 0; kind < chain->kinds; kind++) {
         pu__sparse_rows B = pu__chain_at(&chain->B, kind);
         double most = 0;
-        memset(seen, 0, (size_t)chain->r * sizeof *seen);
+        PU__ZEROS(seen, chain->r);
         for (pu_int i = 0; i < chain->S; i++)
             for (pu_int at = B.start[i]; at < B.start[i + 1]; at++)
                 seen[B.col[at]] += (double)s->c[i] * B.value[at];
@@ -27453,22 +27410,10 @@ PU__FN void pu__structure_unpivot(const pu__structure *s)
     const pu__chain *chain = &s->chain;
     pu_int r = chain->r, S = chain->S, p = s->pivot;
     for (pu_int kind = 0; kind < chain->kinds && p > 0; kind++) {
-        double *Delta = s->sums + kind * r * (S + r), *K = Delta + r * S, swap;
-        for (pu_int j = 0; j < S; j++) {
-            swap = Delta[j];
-            Delta[j] = Delta[p * S + j];
-            Delta[p * S + j] = swap;
-        }
-        for (pu_int j = 0; j < r; j++) {
-            swap = K[j];
-            K[j] = K[p * r + j];
-            K[p * r + j] = swap;
-        }
-        for (pu_int i = 0; i < r; i++) {
-            swap = K[i * r];
-            K[i * r] = K[i * r + p];
-            K[i * r + p] = swap;
-        }
+        double *Delta = s->sums + kind * r * (S + r), *K = Delta + r * S;
+        pu__swap(S, 1, Delta, Delta + p * S);
+        pu__swap(r, 1, K, K + p * r);
+        pu__swap(r, r, K, K + p);
     }
 }
 
@@ -27545,7 +27490,7 @@ PU__FN void pu__component_ar_grad(const pu__component *c, const pu__chain *chain
     double kappa = (double)c->ar->kappa, *abar = c->room, *value = abar + pu__ar_row(P + 1);
     const double *a, *s = c->ar->spread;
     pu_real *out = c->gamma;
-    memset(abar, 0, (size_t)(pu__ar_row(P + 1) + P + 1) * sizeof *abar);
+    PU__ZEROS(abar, pu__ar_row(P + 1) + P + 1);
     pu__zeros(out, P + 1);
     for (pu_int t = 0; t < c->states; t++) {
         pu_int m = pu__min(t, P);
@@ -27648,7 +27593,7 @@ PU__FN pu_status pu__structure_grad(PU__MODEL_GRAD_ARGS)
 {
     const pu__structure *s = pu__structure_of(model);
     double *x = s->x;
-    pu__ssm_widen(model->Gamma.params, g->Gamma, s->sums);
+    pu__widen(model->Gamma.params, g->Gamma, s->sums);
     pu__structure_unpivot(s);
     for (pu_int n = 0; n < s->count; n++) {
         const pu__component *c = s->parts + n;
@@ -28298,7 +28243,7 @@ PU__FN void pu__fix_curvature(const pu_model *model, const pu_data *data, double
 {
     const pu__around *s = pu__around_of(model);
     s->inner->curvature(s->inner, data, s->h);
-    memset(h, 0, (size_t)model->params * sizeof *h);
+    PU__ZEROS(h, model->params);
     for (pu_int i = 0; i < s->entries; i++)
         if (s->from[i] >= 0)
             h[s->from[i]] += s->h[i];
@@ -28415,7 +28360,7 @@ PU__FN pu_status pu__regressors_grad(PU__MODEL_GRAD_ARGS)
     pu_int M = s->M, count = model->lgm.eta_count;
     if (count && !g->data)
         return PU_E_NULL;
-    memset(s->normal, 0, (size_t)s->p * sizeof *s->normal);
+    PU__ZEROS(s->normal, s->p);
     pu__zeros(s->eta_sum, M);
     for (pu_int n = 0; n < (count ? g->data->n : 1); n++) {
         const pu_real *X = pu__regressors_of(s, count ? pu__datum(g->data, n) : 0), *eta = g->eta + n * M;
@@ -28455,7 +28400,7 @@ PU__FN void pu__row_means(const pu__around *s, const pu_data *data, double *mean
 {
     pu_int p = s->p, at, row = 0;
     pu_real y = 0;
-    memset(means, 0, (size_t)(s->M * (p + 2)) * sizeof *means);
+    PU__ZEROS(means, s->M * (p + 2));
     for (pu_int n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
             const pu_real *x = pu__regressors_of(s, pu__datum(data, n)) + row * p;
@@ -28474,7 +28419,7 @@ PU__FN int pu__least_squares(const pu__around *s, const pu_data *data, const dou
     pu_int p = s->p, q = p + 1, wide = q + 2, at, row = 0;
     pu_real y = 0;
     double varied = 0;
-    memset(s->normal, 0, (size_t)(q * wide) * sizeof *s->normal);
+    PU__ZEROS(s->normal, q * wide);
     for (pu_int n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
             const pu_real *x = pu__regressors_of(s, pu__datum(data, n)) + row * p;
@@ -28721,7 +28666,7 @@ PU__FN void pu__effects_curvature(const pu_model *model, const pu_data *data, do
         for (pu_int g = 0; g < G; g++) {
             const double *level = c->square + (g == c->first ? 0 : c->n1) + c->at[g];
             double left = square;
-            memset(s->sums, 0, (size_t)s->size[g] * sizeof *s->sums);
+            PU__ZEROS(s->sums, s->size[g]);
             for (pu_int m = 0; m < s->M; m++)
                 s->sums[s->group[g].level[m]] += pu__slope(s->group + g, m) * (double)s->X[m * s->p + i];
             for (pu_int l = 0; l < s->size[g]; l++)
@@ -28737,7 +28682,7 @@ PU__FN void pu__effects_normal(const pu__effects *s, const pu_data *data)
 {
     pu_int p = s->p, wide = p + 2, row = 0;
     pu_real y = 0;
-    memset(s->normal, 0, (size_t)(p * wide) * sizeof *s->normal);
+    PU__ZEROS(s->normal, p * wide);
     for (pu_int n = 0; n < data->n && p > 0; n++)
         for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
             const pu_real *x = s->X + row * p;
@@ -28769,7 +28714,7 @@ PU__FN double pu__effects_share(const pu__effects *s, const pu_data *data, pu_in
     double between = 0, weight = 0, seen = 0, rows = 0, share;
     pu_real y = 0;
     for (pu_int n = 0; n < data->n; n++) {
-        memset(s->sums, 0, (size_t)(2 * levels) * sizeof *s->sums);
+        PU__ZEROS(s->sums, 2 * levels);
         for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
             double slope = group->slope ? (double)group->slope[row] : 1, *to = s->sums + 2 * (pu_int)group->level[row];
             to[0] += slope * pu__effects_rest(s, row, (double)y);
@@ -28891,7 +28836,7 @@ PU__FN pu_status pu__effects_numbers(const pu__effects *s, pu_report *report)
         return PU_OK;
     if (pu__check_array(M * p, s->X, 0, "X", -1, report))
         return report->status;
-    memset(s->normal, 0, (size_t)(p * wide) * sizeof *s->normal);
+    PU__ZEROS(s->normal, p * wide);
     for (pu_int m = 0; m < M; m++)
         for (pu_int i = 0; i < p; i++)
             for (pu_int k = 0; k < p; k++)
@@ -29321,7 +29266,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     fit->doubt = PU_OK;
     fit->lost = 0;
     if (sum)
-        memset(sum, 0, (size_t)n * sizeof *sum);
+        PU__ZEROS(sum, n);
     if (part)
         pu__zeros(g, n);
     for (pu_int batch = 0; batch < fit->o->accumulate; batch++) {
@@ -31467,7 +31412,7 @@ PU__FN void pu__hessian_unstraighten(pu__hessian *h)
 {
     pu_int p = h->linear, n = h->n;
     double *swap = h->V, *lost = h->V + n; /* scratch; of its entries, which are not known */
-    memset(lost, 0, (size_t)p * sizeof *lost);
+    PU__ZEROS(lost, p);
     for (pu_int k = 0; k < p; k++) {
         double most = 0;
         for (pu_int j = 0; j < p && h->root[h->linear_at[k]] == 0; j++)
@@ -31526,7 +31471,7 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h)
    Each rotation makes A_pq zero; the rest shrinks quadratically after a few sweeps. */
 PU__FN void pu__jacobi(pu_int n, double *A, double *V)
 {
-    memset(V, 0, (size_t)(n * n) * sizeof *V);
+    PU__ZEROS(V, n * n);
     for (pu_int i = 0; i < n; i++)
         V[i * n + i] = 1;
     for (int sweep = 0, turned = 1; sweep < 40 && turned; sweep++) {

@@ -8416,6 +8416,13 @@ PU__FN void pu__widen(pu_int n, const pu_real *x, double *out)
         out[i] = (double)x[i];
 }
 
+/* out = x rounded to pu_real, n entries. */
+PU__FN void pu__narrow(pu_int n, const double *x, pu_real *out)
+{
+    for (pu_int i = 0; i < n; i++)
+        out[i] = (pu_real)x[i];
+}
+
 /* to += x, n entries, rounded to pu_real. to may be NULL: then nothing is done. */
 PU__FN void pu__ssm_add(pu_int n, const double *x, pu_real *to)
 {
@@ -9146,23 +9153,23 @@ PU__FN pu_status pu__chain_grad(PU_UNUSED const pu_op *op, PU_UNUSED pu_int k, P
     return PU_E_UNSUPPORTED;
 }
 
-/* Which of them step t has. */
+/* Which of the kinds step t is; a kind itself is of that kind. */
 PU__FN pu_int pu__chain_kind(const pu__chain *c, pu_int t) { return c->kinds > 1 ? t : 0; }
 
-/* F or B of a kind of steps. */
-PU__FN pu__sparse_rows pu__chain_at(const pu__sparse_rows *M, pu_int kind)
+/* F of step t, or of a kind of steps, */
+PU__FN pu__sparse_rows pu__chain_F(const pu__chain *c, pu_int t)
 {
-    pu__sparse_rows at = *M;
-    at.value += kind * M->room;
+    pu__sparse_rows at = c->F;
+    at.value += pu__chain_kind(c, t) * at.room;
     return at;
 }
 
-/* y += M x for a matrix M by its rows. */
-PU__FN void pu__sparse_add(const pu__sparse_rows *M, pu_int rows, const double *x, double *y)
+/* and B. */
+PU__FN pu__sparse_rows pu__chain_B(const pu__chain *c, pu_int t)
 {
-    for (pu_int i = 0; i < rows; i++)
-        for (pu_int at = M->start[i]; at < M->start[i + 1]; at++)
-            y[i] += M->value[at] * x[M->col[at]];
+    pu__sparse_rows at = c->B;
+    at.value += pu__chain_kind(c, t) * at.room;
+    return at;
 }
 
 /* Y = s_0, s_1, .. for normals w_0, w_1, ..; diffuse states begin at zero. Together with pu__chain_solve, which leaves them
@@ -9182,7 +9189,7 @@ PU__FN pu_status pu__chain_sample(PU__SOLVE_ARGS)
         }
         w += c->r0 + c->d;
         for (pu_int t = 1; t < c->T; t++, w += c->r) {
-            pu__sparse_rows F = pu__chain_at(&c->F, pu__chain_kind(c, t)), B = pu__chain_at(&c->B, pu__chain_kind(c, t));
+            pu__sparse_rows F = pu__chain_F(c, t), B = pu__chain_B(c, t);
             s += S;
             for (pu_int i = 0; i < S; i++) {
                 double sum = 0;
@@ -16521,7 +16528,7 @@ PU__FN void pu__chain_price(pu__chain_work *c, pu_int t, pu_int at, const double
 /* The same for the first shock of step t, of all steps but the first. */
 PU__FN void pu__chain_price_step(pu__chain_work *c, pu_int t, pu_int column)
 {
-    pu__sparse_rows B = pu__chain_at(&c->chain->B, pu__chain_kind(c->chain, t));
+    pu__sparse_rows B = pu__chain_B(c->chain, t);
     double *b = c->row;
     PU__ZEROS(b, c->chain->S);
     for (pu_int i = 0; i < c->chain->S; i++)
@@ -16589,7 +16596,7 @@ PU__FN void pu__chain_pin(pu__chain_work *c, pu_int rows, pu_int cols, pu_int k,
 PU__FN void pu__chain_face(pu__chain_work *c, pu_int t)
 {
     const pu__chain *k = c->chain;
-    pu__sparse_rows F = pu__chain_at(&k->F, pu__chain_kind(k, t)), B = pu__chain_at(&k->B, pu__chain_kind(k, t));
+    pu__sparse_rows F = pu__chain_F(k, t), B = pu__chain_B(k, t);
     PU__ZEROS(c->seen, k->r + k->S);
     for (pu_int i = 0; i < k->S; i++) {
         double h = (double)k->readout[i];
@@ -16667,7 +16674,7 @@ PU__FN void pu__chain_mix(pu__chain_work *c, pu_int t, const double *G, double p
             mixed[i] += row[i] * by;
     }
     for (pu_int i = 0; i < S; i++) {
-        pu__sparse_rows B = pu__chain_at(&k->B, pu__chain_kind(k, t));
+        pu__sparse_rows B = pu__chain_B(k, t);
         for (pu_int at = B.start[i]; t > 0 && at < B.start[i + 1]; at++)
             mixed[i] -= B.col[at] == 0 ? B.value[at] : 0;
         if (t == 0 && k->r0 > 0)
@@ -16879,8 +16886,7 @@ PU__FN pu_int pu__chain_row(pu__direct *e, pu_int t, pu_int place, double *h, pu
     if (at / S != t)
         return -1;
     *first = at % S;
-    for (pu_int j = 0; j < *count; j++)
-        h[j] = (double)e->row[j];
+    pu__widen(*count, e->row, h);
     return row;
 }
 
@@ -16927,7 +16933,7 @@ PU__INLINE void pu__chain_back(pu__direct *e, pu__dims d, pu_int t, double *g, p
     pu_int S = d.S, r = d.r, k = d.k, wide = c->wide;
     int hard = d.price && c->hard;
     double *G = c->steps + t * r * (S + r), *Vi = G + r * S, *to = c->other, *from = c->W;
-    pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
+    pu__sparse_rows F = pu__chain_F(chain, t), B = pu__chain_B(chain, t);
     c->W = to;
     c->other = from;
     from += r * wide + r;
@@ -17259,9 +17265,8 @@ PU__INLINE void pu__chain_step(const pu__chain_work *c, pu_int t, pu__dims d, co
 {
     const pu__chain *chain = c->chain;
     pu_int S = d.S, k = d.k;
-    pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
-    for (pu_int i = 0; i < S * k; i++)
-        s[i] = 0;
+    pu__sparse_rows F = pu__chain_F(chain, t), B = pu__chain_B(chain, t);
+    PU__ZEROS(s, S * k);
     pu__stretch_add(c, F.value, S, k, before, s);
     for (pu_int i = 0; i < S; i++)
         for (pu_int at = B.start[i]; at < B.start[i + 1]; at++)
@@ -17320,7 +17325,7 @@ PU__INLINE void pu__chain_transition(pu__chain_work *c, pu__dims d, pu_int t)
     pu_int S = d.S, r = d.r;
     double *N = c->N + r * S;
     const double *Vi = pu__chain_G(c, t) + r * S, *GL = c->square;
-    pu__sparse_rows F = pu__chain_at(&chain->F, pu__chain_kind(chain, t)), B = pu__chain_at(&chain->B, pu__chain_kind(chain, t));
+    pu__sparse_rows F = pu__chain_F(chain, t), B = pu__chain_B(chain, t);
     c->q = r;
     PU__ZEROS(c->N, (r + S) * S);
     for (pu_int l = 0; l < S; l++)
@@ -17369,7 +17374,7 @@ PU__FN double pu__chain_variance(const pu__chain_work *c, pu_int i)
 PU__FN double pu__chain_moves(const pu__chain_work *c, pu_int kind, const double *s, const double *Delta, double *lags)
 {
     const pu__chain *k = c->chain;
-    pu__sparse_rows F = pu__chain_at(&k->F, kind), B = pu__chain_at(&k->B, kind);
+    pu__sparse_rows F = pu__chain_F(k, kind), B = pu__chain_B(k, kind);
     const double *K = Delta ? Delta + k->r * k->S : NULL;
     double most = 0;
     for (pu_int i = 0, d = 0; i < k->S; i++) {
@@ -18350,6 +18355,9 @@ PU__FN pu_int pu__cells_sort(pu_int n, int32_t *col, pu_real *value)
     return count;
 }
 
+/* Where group g begins in a vector over [z_1 | z_2]. */
+PU__FN pu_int pu__cells_place(const pu__cells *c, pu_int g) { return g == c->first ? 0 : c->n1 + c->at[g]; }
+
 /* One matrix of cells: rows by the levels of group g from row `offset` on, columns those of groups h that come behind g in the
    order first, then the others. Called for the first group alone (C), or for all others (B). */
 PU__FN void pu__cells_matrix(const pu__cells *c, int others, pu_int rows, pu_int *start, int32_t *col, pu_real *value)
@@ -18400,7 +18408,7 @@ PU__FN void pu__cells_fill(pu__cells *c)
         next += g == c->first ? 0 : a->group[g].levels;
     }
     for (pu_int g = 0; g < a->groups; g++) {
-        double *square = c->square + (g == c->first ? 0 : c->n1) + c->at[g];
+        double *square = c->square + pu__cells_place(c, g);
         for (pu_int m = 0; m < a->rows; m++) {
             double slope = pu__slope(a->group + g, m);
             square[a->group[g].level[m]] += slope * slope;
@@ -18480,7 +18488,7 @@ PU__FN void pu__crossed_count(pu__crossed *x, pu_int m)
         const pu_group *one = a->group + g;
         pu_int row = c->at[g] + one->level[m];
         double slope = pu__slope(one, m);
-        x->square[(g == c->first ? 0 : c->n1) + row] += slope * slope;
+        x->square[pu__cells_place(c, g) + one->level[m]] += slope * slope;
         for (pu_int h = g == c->first ? 0 : g + 1; h < a->groups; h++) {
             const pu_group *other = a->group + h;
             pu_real product = (pu_real)(slope * pu__slope(other, m));
@@ -18527,7 +18535,7 @@ PU__FN void pu__crossed_load(pu__crossed *x, const pu_data *data, const pu_lgm *
         for (pu_int g = 0; g < a->groups; g++) {
             const pu_group *group = a->group + g;
             double slope = pu__slope(group, row);
-            pu_int place = (g == c->first ? 0 : c->n1) + c->at[g] + group->level[row];
+            pu_int place = pu__cells_place(c, g) + group->level[row];
             x->zy[place] += slope * e;
             for (pu_int i = 0; i < p; i++)
                 x->zx[place * p + i] += slope * (double)X[i];
@@ -18553,7 +18561,7 @@ PU__FN void pu__crossed_scale(pu__crossed *x, const pu_real *lambda, double beta
         pu_int levels = c->levels.group[g].levels;
         x->rho[g] = (double)lambda[g] / beta;
         for (pu_int l = 0; l < levels; l++) {
-            double D = x->rho[g] + square[(g == c->first ? 0 : c->n1) + c->at[g] + l];
+            double D = x->rho[g] + square[pu__cells_place(c, g) + l];
             if (g == c->first) {
                 x->d1[l] = (pu_real)(1 / D);
                 x->logdet += log(D);
@@ -18561,15 +18569,13 @@ PU__FN void pu__crossed_scale(pu__crossed *x, const pu_real *lambda, double beta
                 x->d2[c->at[g] + l] = (pu_real)D;
         }
     }
-    for (pu_int j = 0; j < c->n2; j++)
-        x->row_sum[j] = (double)x->d2[j];
+    pu__widen(c->n2, x->d2, x->row_sum);
     for (pu_int i = 0; i < c->n1; i++)
         for (pu_int at = c->start[i]; at < c->start[i + 1]; at++) {
             double value = (double)x->value[at];
             x->row_sum[c->col[at]] -= value * value * (double)x->d1[i];
         }
-    for (pu_int j = 0; j < c->n2; j++)
-        x->diag[j] = (pu_real)x->row_sum[j];
+    pu__narrow(c->n2, x->row_sum, x->diag);
 }
 
 /* ---- products with S ---- */
@@ -18695,8 +18701,7 @@ PU__FN void pu__crossed_reduce(const pu__crossed *x, const double *f, pu_int ste
         for (pu_int at = c->start[i]; at < c->start[i + 1]; at++)
             sum[c->col[at]] -= (double)x->value[at] * t;
     }
-    for (pu_int j = 0; j < c->n2; j++)
-        u[j] = (pu_real)sum[j];
+    pu__narrow(c->n2, sum, u);
 }
 
 /* (C v)_i for a vector over z_2. */
@@ -18725,11 +18730,8 @@ PU__FN pu_int pu__crossed_border(pu__crossed *x, double *logdet)
 {
     pu_int p = x->p, levels = x->n1 + x->n2;
     double *b = x->mean + levels;
-    for (pu_int i = 0; i < p; i++) {
-        b[i] = x->xy[i];
-        for (pu_int j = 0; j < p; j++)
-            x->H[i * p + j] = x->xx[i * p + j];
-    }
+    PU__COPY(b, x->xy, p);
+    PU__COPY(x->H, x->xx, p * p);
     for (pu_int l = 0; l < levels; l++)
         for (pu_int i = 0; i < p; i++) {
             b[i] -= x->W[l * p + i] * x->zy[l];
@@ -18812,8 +18814,7 @@ PU__FN void pu__crossed_row(const pu__crossed *x, pu_int k, double *sum, pu_real
             sum[c->col[at]] -= scale * (double)x->value[at];
     }
     sum[k] += (double)x->d2[k];
-    for (pu_int l = 0; l <= k; l++)
-        S[l] = (pu_real)sum[l];
+    pu__narrow(k + 1, sum, S);
 }
 
 /* S, the lower triangle. Rows are shared out among threads; each is a sum in the order of the levels. */
@@ -21946,19 +21947,12 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
    Draws of the posterior need normals: delta ~ N(0, A) as everywhere, reduced to the eliminated system.
    ------------------------------------------------------------------------------------------------ */
 
-/* Where group g begins in a vector over [z_1 | z_2]. */
-PU__FN pu_int pu__crossed_place(const pu__crossed *x, pu_int g)
-{
-    const pu__cells *c = x->cells;
-    return g == c->first ? 0 : c->n1 + c->at[g];
-}
-
 /* A vector over [z_1 | z_2 | b] in the order of z. */
 PU__FN void pu__crossed_order(const pu__crossed *x, const double *from, pu_real *to)
 {
     const pu_levels *a = &x->cells->levels;
     for (pu_int g = 0; g < a->groups; g++) {
-        const double *part = from + pu__crossed_place(x, g);
+        const double *part = from + pu__cells_place(x->cells, g);
         for (pu_int l = 0; l < a->group[g].levels; l++)
             *to++ = (pu_real)part[l];
     }
@@ -22154,7 +22148,7 @@ PU__FN double pu__crossed_residuals(pu__job *job, pu_int n, pu_real *eta_grad, p
     for (pu_int at = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) {
         double e = (double)y - (eta ? (double)eta[row] : 0), there = 0;
         for (pu_int g = 0; g < a->groups; g++)
-            there += pu__slope(a->group + g, row) * x->mean[pu__crossed_place(x, g) + a->group[g].level[row]];
+            there += pu__slope(a->group + g, row) * x->mean[pu__cells_place(x->cells, g) + a->group[g].level[row]];
         for (pu_int i = 0; i < x->p; i++)
             there += (double)a->X[row * x->p + i] * b[i];
         square += (e - there) * (e - there);
@@ -22189,7 +22183,7 @@ PU__FN void pu__crossed_flat_traces(const pu__crossed *x, double *trace)
     const pu_levels *a = &x->cells->levels;
     for (pu_int g = 0; g < a->groups && x->p > 0; g++)
         for (pu_int l = 0; l < a->group[g].levels; l++)
-            trace[g] += pu__crossed_flat(x, x->W + (pu__crossed_place(x, g) + l) * x->p);
+            trace[g] += pu__crossed_flat(x, x->W + (pu__cells_place(x->cells, g) + l) * x->p);
 }
 
 /* Schur: traces of the blocks of the inverse. */
@@ -22300,7 +22294,7 @@ PU__FN void pu__crossed_delta(const pu__job *job, pu_int n, pu_int sample, doubl
     pu_real eps[CHUNK], y = 0;
     pu_int at = 0, row = 0, from = -CHUNK;
     for (pu_int g = 0; g < a->groups; g++) {
-        double *to = delta + pu__crossed_place(x, g), root = sqrt(x->rho[g]);
+        double *to = delta + pu__cells_place(x->cells, g), root = sqrt(x->rho[g]);
         for (pu_int l = 0; l < a->group[g].levels; l++, at++) {
             if (l % CHUNK == 0)
                 pu_normals(o->seed, id, (uint32_t)sample, o->step, PU__STREAM_PRIOR, (uint64_t)at,
@@ -22314,7 +22308,7 @@ PU__FN void pu__crossed_delta(const pu__job *job, pu_int n, pu_int sample, doubl
             pu_normals(o->seed, id, (uint32_t)sample, o->step, PU__STREAM_NOISE, (uint64_t)from, CHUNK, eps);
         }
         for (pu_int g = 0; g < a->groups; g++)
-            delta[pu__crossed_place(x, g) + a->group[g].level[row]] += pu__slope(a->group + g, row) * (double)eps[row - from];
+            delta[pu__cells_place(x->cells, g) + a->group[g].level[row]] += pu__slope(a->group + g, row) * (double)eps[row - from];
     }
 }
 
@@ -22347,8 +22341,8 @@ PU__FN pu_status pu__crossed_draw(pu__job *job, pu__worker *w, pu_int n, pu_int 
         }
         for (pu_int i = 0; schur && i < x->n2; i++)
             w->whole[i] = pu__dot(x->n2, NULL, x->S + i * x->n2, u);
-        for (pu_int i = 0; schur && i < x->n2; i++)
-            u[i] = (pu_real)w->whole[i];
+        if (schur)
+            pu__narrow(x->n2, w->whole, u);
         pu__crossed_complete(x, w->delta + j * levels, 1, u, w->whole);
         pu__crossed_order(x, w->whole, job->stage.x + at * job->D);
     }
@@ -22371,8 +22365,7 @@ PU__FN void pu__crossed_sampled(const pu__job *job, pu_int n, double *to)
     const pu__crossed *x = &job->cross;
     const pu__cells *c = x->cells;
     double K = (double)job->K;
-    for (pu_int i = 0; i < c->n1; i++)
-        to[i] = (double)x->d1[i];
+    pu__widen(c->n1, x->d1, to);
     for (pu_int j = 0; j < c->n2; j++)
         to[c->n1 + j] = 1 / (double)x->d2[j];
     for (pu_int k = 1; k <= job->K; k++) {
@@ -22467,7 +22460,7 @@ PU__FN void pu__crossed_fits(pu__job *job, pu_int n)
         for (pu_int i = 0; i < p; i++) {
             v[i] = -(double)a->X[m * p + i];
             for (pu_int g = 0; g < a->groups; g++)
-                v[i] += pu__slope(a->group + g, m) * x->W[(pu__crossed_place(x, g) + a->group[g].level[m]) * p + i];
+                v[i] += pu__slope(a->group + g, m) * x->W[(pu__cells_place(x->cells, g) + a->group[g].level[m]) * p + i];
         }
         job->fit[n * job->M + m] = (pu_real)((variance + (p > 0 ? pu__crossed_flat(x, v) : 0)) / x->beta);
     }
@@ -22494,7 +22487,7 @@ PU__FN void pu__crossed_samples(pu__job *job, pu_int n)
             for (pu_int l = 0; l < a->group[g].levels; l++, z++) {
                 double one = (double)*z;
                 for (pu_int i = 0; i < p; i++)
-                    one -= x->W[(pu__crossed_place(x, g) + l) * p + i] * b[i];
+                    one -= x->W[(pu__cells_place(x->cells, g) + l) * p + i] * b[i];
                 *z = (pu_real)(scale * one);
             }
         for (pu_int i = 0; i < p; i++)
@@ -22521,15 +22514,6 @@ PU__FN pu_status pu__crossed_moments(pu__job *job, pu_int n, pu_report *report)
 }
 
 /* ---- a datum ---- */
-
-/* Preconditioner of every thread: diag(S). */
-PU__FN pu_status pu__crossed_precond(pu__job *job, pu_int n, pu_report *report)
-{
-    for (int t = 0; t < job->threads && job->cross.n2 > 0; t++)
-        if (pu__set_m(&job->workers[t].run, 0, NULL, job->cross.diag, n, report))
-            return report->status;
-    return PU_OK;
-}
 
 /* What the estimates take from M, the diagonal of S: its roots, the traces as if it were S. */
 PU__FN void pu__crossed_known(pu__crossed *x)
@@ -22575,7 +22559,7 @@ PU__FN pu_status pu__crossed_finish(pu__job *job, pu_int n, int schur, double lo
     double residual = pu__crossed_residuals(job, n, job->out->eta ? eta : NULL, column), prior = 0;
     double kappa = schur ? x->kappa : pu__crossed_kappa(x, 0, column->low);
     for (pu_int g = 0; g < G; g++) {
-        const double *mean = x->mean + pu__crossed_place(x, g);
+        const double *mean = x->mean + pu__cells_place(x->cells, g);
         double square = 0;
         for (pu_int l = 0; l < a->group[g].levels; l++)
             square += mean[l] * mean[l];
@@ -22586,7 +22570,7 @@ PU__FN pu_status pu__crossed_finish(pu__job *job, pu_int n, int schur, double lo
     lane[s->psi] += (pu_real)((residual - (double)x->observed / x->beta) / 2);
     for (pu_int l = 0, at = s->b; l < G; at += a->group[l++].levels)
         for (pu_int i = 0; i < a->group[l].levels && job->out->nu; i++)
-            lane[at + i] -= (pu_real)x->mean[pu__crossed_place(x, l) + i];
+            lane[at + i] -= (pu_real)x->mean[pu__cells_place(x->cells, l) + i];
     column->value = (x->beta * (residual + prior) - (double)x->observed * log(x->beta)) / 2;
     column->ux = 0;
     for (pu_int l = 0; l < levels; l++)
@@ -22637,8 +22621,9 @@ PU__FN pu_status pu__crossed_datum(pu__job *job, pu_int n, pu_report *report)
         x->kappa = pu__crossed_kappa(x, 1, 0);
         logdet += 2 * pu__log_diagonal(x->n2, x->S, x->n2 + 1);
     } else {
-        if (pu__crossed_precond(job, n, report))
-            return report->status;
+        for (int t = 0; t < job->threads && x->n2 > 0; t++) /* the preconditioner: diag(S) */
+            if (pu__set_m(&job->workers[t].run, 0, NULL, x->diag, n, report))
+                return report->status;
         pu__crossed_known(x);
     }
     if (pu__fatal(pu__crossed_means(job, n, schur, report)))
@@ -27365,8 +27350,7 @@ PU__FN pu_status pu__component_set(pu__structure *s, pu__component *c, const pu_
         return pu__refuse_entry(index, c->at + 1);
     if (!c->ar)
         return PU_OK;
-    for (pu_int i = 0; i < c->order; i++)
-        c->gamma[i] = (pu_real)x[i];
+    pu__narrow(c->order, x, c->gamma);
     status = pu__ar_set(c->ar, pu__most(s->T, c->states), c->order, c->gamma, theta + c->at, (pu_real)x[c->params - 1], index);
     if (status)
         *index += c->at + c->params - 1 - c->order;
@@ -27382,7 +27366,7 @@ PU__FN void pu__structure_pivot(pu__structure *s)
     for (pu_int j = 0; j < chain->r; j++)
         seen[chain->r + j] = 1;
     for (pu_int kind = 0; kind < chain->kinds; kind++) {
-        pu__sparse_rows B = pu__chain_at(&chain->B, kind);
+        pu__sparse_rows B = pu__chain_B(chain, kind);
         double most = 0;
         PU__ZEROS(seen, chain->r);
         for (pu_int i = 0; i < chain->S; i++)
@@ -27429,8 +27413,7 @@ PU__FN void pu__structure_moving(pu__structure *s, const pu_real *theta)
             continue;
         (void)pu__component_natural(c, theta, x);
         pu__moving_coefficients(c->moving, x, a);
-        for (pu_int j = 0; j <= c->moving; j++)
-            each[j] = (pu_real)a[j];
+        pu__narrow(c->moving + 1, a, each);
     }
     for (pu_int n = 0; n < s->count; n++)
         pu__axpy(s->S, 1, s->each + n * s->S, s->c);
@@ -27453,7 +27436,7 @@ PU__FN pu_status pu__structure_set(PU__SET_ARGS)
     for (pu_int kind = 0; kind < chain->kinds; kind++)
         for (pu_int n = 0; n < s->count; n++) {
             pu__component *c = s->parts + n;
-            pu__sparse_rows F = pu__chain_at(&chain->F, kind), B = pu__chain_at(&chain->B, kind);
+            pu__sparse_rows F = pu__chain_F(chain, kind), B = pu__chain_B(chain, kind);
             double gap = s->gaps[kind];
             (void)pu__component_natural(c, theta, x);
             if (pu__part_smooth(c->part.kind))
@@ -27581,8 +27564,7 @@ PU__FN void pu__component_grad(const pu__structure *s, const pu__component *c, c
 PU__FN void pu__component_ma_grad(const pu__component *c, const double *x, const pu_real *theta, const pu_real *seen, pu_real *grad)
 {
     double *b = c->room;
-    for (pu_int j = 0; j <= c->moving; j++)
-        b[j] = (double)seen[j];
+    pu__widen(c->moving + 1, seen, b);
     pu__moving_pull(c->moving, x, b, b + c->moving + 1);
     for (pu_int j = 0; j < c->moving; j++)
         grad[j] = (pu_real)(b[j + 1] * pow(cosh((double)theta[j]), -2));
@@ -27792,10 +27774,8 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
         theta[model->params - 1] = (pu_real)log(0.3 * change);
     pu__structure_start_arma(s, data, theta);
     if (seed) {
-        pu_real *moved = s->moved;
-        pu__start_normals(seed, 0, 1, model->params, 1, moved);
-        for (pu_int i = 0; i < model->params; i++)
-            theta[i] += moved[i];
+        pu__start_normals(seed, 0, 1, model->params, 1, s->moved);
+        pu__axpy(model->params, 1, s->moved, theta);
     }
     return PU_OK;
 }
@@ -27804,7 +27784,6 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
 typedef struct {
     pu_model made;
     pu__structure s;
-    const pu_part *given;
     pu_int ars, order; /* how many autoregressions, the longest, */
     pu_int lent;       /* bytes for those that need them */
     pu__call call;
@@ -28013,7 +27992,6 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
 {
     pu__structural_draft d;
     pu__structure *s = &d.s;
-    pu_status status;
     memset(&d, 0, sizeof d);
     if (model)
         d.made.memory = model->memory;
@@ -28028,7 +28006,6 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
     if (pu__structural_count(&d, steps, parts, report))
         return report->status;
     d.made.params += !s->chain.exact;
-    d.given = parts;
     s->T = steps;
     s->S = s->chain.S;
     s->chain.T = steps;
@@ -28039,15 +28016,8 @@ PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const dou
         return report->status;
     if (s->S > PTRDIFF_MAX / (pu_int)sizeof(double) / 8 / steps / (s->S + 1))
         return pu__refuse(report, PU_E_OVERFLOW, "steps");
-    status = pu__allocate(&d.call, pu__structural_layout, &d);
-    if (status)
-        memset(model, 0, sizeof *model);
-    if (status == PU_E_ARGUMENT)
-        pu_workspace_free(&d.made.memory);
-    model->memory = d.made.memory;
-    if (status)
-        return status;
-    memset(d.made.data, 0, d.call.arena.used);
+    if (pu__model_memory(&d.made, &d.call, pu__structural_layout, &d, model))
+        return report->status;
     for (pu_int kind = 0; kind < s->chain.kinds; kind++)
         s->gaps[kind] = kind > 0 ? times[kind] - times[kind - 1] : s->shortest;
     pu__structural_fill(s, parts);
@@ -28648,7 +28618,7 @@ PU__FN void pu__effects_curvature(const pu_model *model, const pu_data *data, do
     pu_int G = s->levels.groups;
     double N = (double)data->n, noise = 1 / (double)s->psi[0], rest = (double)s->M;
     for (pu_int g = 0; g < G; g++) {
-        const double *square = c->square + (g == c->first ? 0 : c->n1) + c->at[g];
+        const double *square = c->square + pu__cells_place(c, g);
         double sum = 0;
         for (pu_int l = 0; l < s->size[g]; l++) {
             double share = square[l] / (square[l] + noise * (double)s->precision[g]);
@@ -28664,7 +28634,7 @@ PU__FN void pu__effects_curvature(const pu_model *model, const pu_data *data, do
             square += (double)s->X[m * s->p + i] * (double)s->X[m * s->p + i];
         variance = noise / square;
         for (pu_int g = 0; g < G; g++) {
-            const double *level = c->square + (g == c->first ? 0 : c->n1) + c->at[g];
+            const double *level = c->square + pu__cells_place(c, g);
             double left = square;
             PU__ZEROS(s->sums, s->size[g]);
             for (pu_int m = 0; m < s->M; m++)
@@ -28716,7 +28686,7 @@ PU__FN double pu__effects_share(const pu__effects *s, const pu_data *data, pu_in
     for (pu_int n = 0; n < data->n; n++) {
         PU__ZEROS(s->sums, 2 * levels);
         for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
-            double slope = group->slope ? (double)group->slope[row] : 1, *to = s->sums + 2 * (pu_int)group->level[row];
+            double slope = pu__slope(group, row), *to = s->sums + 2 * (pu_int)group->level[row];
             to[0] += slope * pu__effects_rest(s, row, (double)y);
             to[1] += slope * slope;
             rows += 1;
@@ -28930,14 +28900,12 @@ PU_DEF pu_status pu_model_effects(pu_model *model, pu_int M, pu_int groups, cons
     pu_status status = pu__model_memory(&d.made, &d.call, pu__effects_layout, &d, model);
     if (status)
         return status;
-    pu_model *made = &d.made;
-    *model = *made;
+    *model = d.made;
     status = pu__effects_open(model, s, group_list, report);
     if (status) { /* the caller's allocator stays */
-        *made = *model;
         memset(model, 0, sizeof *model);
-        pu_workspace_free(&made->memory);
-        model->memory = made->memory;
+        pu_workspace_free(&d.made.memory);
+        model->memory = d.made.memory;
     }
     return status;
 }

@@ -17196,7 +17196,7 @@ PU__FN void pu__chain_start(const pu__chain *chain, pu_int k, const double *x, d
         pu__add_short(k, 1, x + (r0 + j) * k, s + chain->diffuse[j] * k);
 }
 
-/* The means of shocks, n x k, are among the largest? */
+/* Keeps the largest mean of a shock, for each series; w: n shocks x k series. */
 PU__INLINE void pu__chain_largest(pu__chain_work *c, pu_int n, pu_int k, const double *w)
 {
     for (pu_int i = 0; i < n; i++)
@@ -17435,7 +17435,8 @@ PU__INLINE double pu__chain_seen(pu__chain_work *c, pu_int S, const pu_real *h, 
     return square;
 }
 
-/* A row of Phi, psi and left = e - phi's of it: what of the likelihood and its gradients they are the differences of. */
+/* The likelihood and its gradients are made of differences e - phi's of observed rows. Keeps how large the terms of these are, for
+   estimates of rounding; there: phi's, root: sqrt(psi). */
 PU__INLINE void pu__chain_sizes(pu__value *v, double psi, double root, double e, double there)
 {
     double off = fabs(e - there), terms = fabs(e) + fabs(there);
@@ -18465,7 +18466,7 @@ typedef struct {
     pu_real *spread;         /* n1: diagonal of the first block of the inverse */
 } pu__crossed;
 
-/* Is the number of a cell that row m has in C or B there? It must be: a place in a row that is sorted. */
+/* Where column `wanted` stands in this row of cells, which is sorted and has it: by bisection. */
 PU__FN pu_int pu__cell_at(const pu_int *start, const int32_t *col, pu_int row, pu_int wanted)
 {
     pu_int low = start[row], high = start[row + 1] - 1;
@@ -18479,7 +18480,7 @@ PU__FN pu_int pu__cell_at(const pu_int *start, const int32_t *col, pu_int row, p
     return low;
 }
 
-/* Adds row m, where rows are missing, to the cells and squares of the datum. */
+/* Adds the observed row m to the cells and squares that a datum has of its own, because other rows are missing. */
 PU__FN void pu__crossed_count(pu__crossed *x, pu_int m)
 {
     const pu__cells *c = x->cells;
@@ -21960,13 +21961,6 @@ PU__FN void pu__crossed_order(const pu__crossed *x, const double *from, pu_real 
         *to++ = (pu_real)from[x->n1 + x->n2 + i];
 }
 
-/* Solves S x = u in place with the factor. */
-PU__FN void pu__crossed_direct(const pu__crossed *x, pu_real *u)
-{
-    pu__lower_solve(x->n2, x->S, 0, u);
-    pu__upper_solve(x->n2, x->S, x->n2 - 1, u);
-}
-
 /* ---- what a column tells ---- */
 
 /* u = M 1_g / |M^1/2 1_g|: the constant vector of group g. */
@@ -22057,8 +22051,8 @@ PU__FN double pu__crossed_tell(const pu__crossed *x, pu__run *g, pu_int j, doubl
     return (double)g->host_rho[j] * (sum - 1 / (double)g->host_a[j] + 1);
 }
 
-/* The same of the constant vectors among k columns from number `first` of the mean's company on: into x->base and
-   base_logdet. */
+/* The same for the constant vectors among k columns just solved, right-hand sides `first` on of pu__crossed_means: added to x->base
+   and base_logdet. */
 PU__FN void pu__crossed_constants(pu__job *job, pu_int first, pu_int k)
 {
     pu__crossed *x = &job->cross;
@@ -22070,8 +22064,8 @@ PU__FN void pu__crossed_constants(pu__job *job, pu_int first, pu_int k)
             x->base_logdet += pu__crossed_tell(x, &w->run, j, trace[j], x->base);
 }
 
-/* What column j of the block at hand of the mean and its company is: 0 the mean, -g - 1 the constant vector of group g, i + 1
-   regressor i; `number`: of all columns. */
+/* What right-hand side `number` of a datum is (see pu__crossed_means): 0 that of the mean, -g - 1 the constant vector of group g,
+   i + 1 regressor i. */
 PU__FN pu_int pu__crossed_kind(const pu__crossed *x, pu_int number)
 {
     if (number == 0 || number > x->constants)
@@ -22079,8 +22073,8 @@ PU__FN pu_int pu__crossed_kind(const pu__crossed *x, pu_int number)
     return number <= x->cells->first ? -number : -number - 1;
 }
 
-/* Solves S x = u for k columns, the first of which is number `first` of the mean's company, with a tighter tolerance than probes
-   have, since these errors are not averaged out. */
+/* Solves S x = u for k columns, right-hand sides `first` on of pu__crossed_means, with a tighter tolerance than probes have, since
+   these errors are not averaged out. */
 PU__FN pu_status pu__crossed_solve(pu__job *job, pu_int n, pu_int first, pu_int k, pu_report *report)
 {
     pu__run *g = &job->workers->run;
@@ -22119,9 +22113,10 @@ PU__FN pu_status pu__crossed_means(pu__job *job, pu_int n, int schur, pu_report 
                 pu__crossed_reduce(x, kind ? x->zx + kind - 1 : x->zy, kind ? x->p : 1, x->row_sum,
                                    schur ? x->column : pu__col(g->u, j));
         }
-        if (schur)
-            pu__crossed_direct(x, x->column);
-        else if (x->n2 > 0 && pu__fatal(pu__crossed_solve(job, n, first, k, report)))
+        if (schur) {
+            pu__lower_solve(x->n2, x->S, 0, x->column);
+            pu__upper_solve(x->n2, x->S, x->n2 - 1, x->column);
+        } else if (x->n2 > 0 && pu__fatal(pu__crossed_solve(job, n, first, k, report)))
             return report->status;
         if (x->constants > 0 && first <= x->constants)
             pu__crossed_constants(job, first, k);
@@ -22316,26 +22311,26 @@ PU__FN void pu__crossed_delta(const pu__job *job, pu_int n, pu_int sample, doubl
 PU__FN pu_status pu__crossed_draw(pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_report *report)
 {
     const pu__crossed *x = &job->cross;
-    int schur = job->served[PU_SCHUR] > 0;
+    int schur = job->served[PU_SCHUR] > 0, iterates = !schur && x->n2 > 0;
     pu__run *g = &w->run;
     pu_int levels = x->n1 + x->n2, k = pu__min(x->most, job->K - first);
     pu_status status = PU_OK;
-    if (!schur && x->n2 > 0)
+    if (iterates)
         pu__run_set(g, PU_PCG, k);
     for (pu_int j = 0; j < k; j++) {
         pu_real *u = pu__col(w->draws, j);
         pu__crossed_delta(job, n, first + j, w->delta + j * levels);
         pu__crossed_reduce(x, w->delta + j * levels, 1, w->whole, u);
-        if (!schur && x->n2 > 0)
+        if (iterates)
             pu__copy(pu__col(g->u, j), u, x->n2);
     }
-    if (!schur && x->n2 > 0)
+    if (iterates)
         status = pu__run_block(g, NULL, 0, n, 1 + first, report);
     for (pu_int j = 0; j < k && !pu__fatal(status); j++) {
         pu_real *u = pu__col(w->draws, j);
         pu_int at = n * job->cols + 1 + first + j;
         pu__staged_column *column = pu__direct_record(job, n, at);
-        if (!schur && x->n2 > 0) {
+        if (iterates) {
             pu__copy(u, pu__col(g->x, j), x->n2);
             pu__column_record(g, j, &column->record);
         }
@@ -22358,7 +22353,7 @@ PU__FN pu_int pu__crossed_first(const pu__crossed *x, pu_int g)
     return first;
 }
 
-/* Variances over [z_1 | z_2] from draws, in units of 1/beta, into x->W's neighbour `to`: given all others an effect has variance
+/* Variances over [z_1 | z_2] from draws, in units of 1/beta, into `to`: given all others an effect has variance
    1/A_jj, and the mean -sum_i A_ji z_i / A_jj, whose mean square is estimated. */
 PU__FN void pu__crossed_sampled(const pu__job *job, pu_int n, double *to)
 {
@@ -26979,22 +26974,6 @@ typedef struct {
 /* The data of a structural model. */
 PU__FN pu__structure *pu__structure_of(const pu_model *model) { return (pu__structure *)model->data; }
 
-/* States of a part that is no autoregression or moving average. */
-PU__FN pu_int pu__part_states(const pu_part *p)
-{
-    switch (p->kind) {
-    case PU_PART_LEVEL:
-    case PU_PART_SLOPE:
-    case PU_PART_MATERN12: return 1;
-    case PU_PART_CYCLE:
-    case PU_PART_MATERN32: return 2;
-    case PU_PART_MATERN52: return 3;
-    case PU_PART_SEASON:
-    case PU_PART_SEASON_TRIG: return p->size - 1;
-    default: return 0;
-    }
-}
-
 /* Its name in parameters. */
 PU__FN const char *pu__part_name(pu_part_kind kind)
 {
@@ -27034,16 +27013,13 @@ PU__FN void pu__component_size(pu__component *c, const pu_part *parts, pu_int n,
 {
     const pu_part *p = parts + n;
     int moves = !p->constant;
-    c->states = pu__part_states(p);
     switch (p->kind) {
     case PU_PART_LEVEL:
     case PU_PART_SLOPE:
     case PU_PART_SEASON:
-        c->shocks = moves;
-        c->params = moves;
-        return;
     case PU_PART_SEASON_TRIG:
-        c->shocks = moves ? c->states : 0;
+        c->states = p->size ? p->size - 1 : 1; /* a season has a size */
+        c->shocks = moves && p->kind == PU_PART_SEASON_TRIG ? c->states : moves;
         c->params = moves;
         return;
     case PU_PART_MA:
@@ -27064,11 +27040,11 @@ PU__FN void pu__component_size(pu__component *c, const pu_part *parts, pu_int n,
         break;
     case PU_PART_NO_IRREGULAR: return;
     case PU_PART_CYCLE:
-        c->shocks = 2;
+        c->states = c->shocks = 2;
         c->params = 3;
         break;
     default:
-        c->shocks = c->states;
+        c->states = c->shocks = pu__part_smooth(p->kind);
         c->params = 2;
     }
     c->starts = c->states;
@@ -27388,7 +27364,7 @@ PU__FN void pu__structure_pivot(pu__structure *s)
             chain->B.col[at] = s->pivot - chain->B.col[at];
 }
 
-/* And back, in the gradients of all kinds of steps. */
+/* The same swap in the gradients of all kinds of steps: they are again in the order of the parts' shocks. */
 PU__FN void pu__structure_unpivot(const pu__structure *s)
 {
     const pu__chain *chain = &s->chain;
@@ -28647,23 +28623,18 @@ PU__FN void pu__effects_curvature(const pu_model *model, const pu_data *data, do
     }
 }
 
-/* normal = [X'X | X'y | diag X'X] of the observed entries of all data. */
-PU__FN void pu__effects_normal(const pu__effects *s, const pu_data *data)
+/* Adds row m of X, where y is observed, to normal = [X'X | X'y | diag X'X]. */
+PU__FN void pu__effects_add(const pu__effects *s, pu_int m, double y)
 {
-    pu_int p = s->p, wide = p + 2, row = 0;
-    pu_real y = 0;
-    PU__ZEROS(s->normal, p * wide);
-    for (pu_int n = 0; n < data->n && p > 0; n++)
-        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
-            const pu_real *x = s->X + row * p;
-            for (pu_int i = 0; i < p; i++) {
-                double *to = s->normal + i * wide, one = (double)x[i];
-                for (pu_int k = 0; k < p; k++)
-                    to[k] += one * (double)x[k];
-                to[p] += one * (double)y;
-                to[p + 1] += one * one;
-            }
-        }
+    pu_int p = s->p;
+    const pu_real *x = s->X + m * p;
+    for (pu_int i = 0; i < p; i++) {
+        double *to = s->normal + i * (p + 2), one = (double)x[i];
+        for (pu_int k = 0; k < p; k++)
+            to[k] += one * (double)x[k];
+        to[p] += one * y;
+        to[p + 1] += one * one;
+    }
 }
 
 /* What is left of y in a row by the coefficients that pu__eliminate has found. */
@@ -28713,7 +28684,10 @@ PU__FN pu_status pu__effects_start(PU__START_ARGS)
     pu_int G = s->levels.groups, row = 0;
     double T = 0, count = 0, shared = 0;
     pu_real y = 0;
-    pu__effects_normal(s, data);
+    PU__ZEROS(s->normal, s->p * (s->p + 2));
+    for (pu_int n = 0; n < data->n && s->p > 0; n++)
+        for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++)
+            pu__effects_add(s, row, (double)y);
     pu__eliminate(s->p, s->normal);
     for (pu_int i = 0; i < s->b; i++)
         theta[i] = (pu_real)s->normal[i * (s->p + 2) + s->p];
@@ -28808,11 +28782,7 @@ PU__FN pu_status pu__effects_numbers(const pu__effects *s, pu_report *report)
         return report->status;
     PU__ZEROS(s->normal, p * wide);
     for (pu_int m = 0; m < M; m++)
-        for (pu_int i = 0; i < p; i++)
-            for (pu_int k = 0; k < p; k++)
-                s->normal[i * wide + k] += (double)s->X[m * p + i] * (double)s->X[m * p + k];
-    for (pu_int i = 0; i < p; i++)
-        s->normal[i * wide + p + 1] = s->normal[i * wide + i];
+        pu__effects_add(s, m, 0);
     pu__eliminate(p, s->normal);
     for (pu_int i = 0; i < p; i++)
         if (!(s->normal[i * wide + i] > 1e-10 * s->normal[i * wide + p + 1]))
@@ -31253,6 +31223,18 @@ PU__FN void pu__hessian_layout(void *self, pu__arena *arena)
     h->own = pu__doubles(arena, h->linear, 1);
 }
 
+/* The gradient at the first of `points`, with that of the priors: above theta (side 0) or below (1). */
+PU__FN pu_status pu__hessian_gradient(pu__hessian *h, int side)
+{
+    pu_real *at = h->points, *grad = at + (side + 1) * h->n;
+    pu_status status = pu_model_gradient(h->model, at, h->data, h->options, h->ws, grad, NULL, h->report);
+    if (pu__fatal(status))
+        return status;
+    (void)pu__priors_add(&h->priors, at, grad);
+    h->inexact += status == PU_INEXACT;
+    return PU_OK;
+}
+
 /* Gradients at theta + s e_i and theta - s e_i, into `points`; *width: their distance as it was rounded. */
 PU__FN pu_status pu__hessian_sides(pu__hessian *h, pu_int i, double s, double *width)
 {
@@ -31263,12 +31245,9 @@ PU__FN pu_status pu__hessian_sides(pu__hessian *h, pu_int i, double s, double *w
     /* above, then below, as far off as the other came to be */
     for (int side = 0; side < 2; side++) {
         at[i] = (pu_real)(side ? 2 * centre - *width : centre + s);
-        pu_real *grad = at + (side + 1) * h->n;
-        pu_status status = pu_model_gradient(h->model, at, h->data, h->options, h->ws, grad, NULL, h->report);
-        if (pu__fatal(status))
+        pu_status status = pu__hessian_gradient(h, side);
+        if (status)
             return status;
-        (void)pu__priors_add(&h->priors, at, grad);
-        h->inexact += status == PU_INEXACT;
         *width = (double)at[i] - *width;
     }
     *width = -*width;
@@ -31280,16 +31259,13 @@ PU__FN pu_status pu__hessian_along(pu__hessian *h, pu_int k, double s)
 {
     pu_real *at = h->points;
     for (int side = 0; side < 2; side++) {
-        pu_real *grad = at + (side + 1) * h->n;
         pu_status status;
         pu__copy(at, h->theta, h->n);
         for (pu_int j = 0; j < h->linear; j++)
             at[h->linear_at[j]] += (pu_real)((side ? -s : s) * h->T[j * h->linear + k]);
-        status = pu_model_gradient(h->model, at, h->data, h->options, h->ws, grad, NULL, h->report);
-        if (pu__fatal(status))
+        status = pu__hessian_gradient(h, side);
+        if (status)
             return status;
-        (void)pu__priors_add(&h->priors, at, grad);
-        h->inexact += status == PU_INEXACT;
     }
     return PU_OK;
 }

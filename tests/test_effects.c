@@ -25,7 +25,11 @@ static const ref_shape shapes[] = {
 };
 #define SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
 
+#ifdef PU_USE_CHOLMOD
+static const pu_engine exact[] = {PU_DENSE, PU_DUAL, PU_SCHUR, PU_CHOLMOD};
+#else
 static const pu_engine exact[] = {PU_DENSE, PU_DUAL, PU_SCHUR};
+#endif
 
 /* The model of a design, made; theta in pu_real. */
 static pu_status make(const ref_design *d, pu_model *model, pu_real *theta)

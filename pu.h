@@ -473,8 +473,9 @@ typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
     X(PU_KALMAN, 5, "kalman")            /* square-root smoother: T S^3, several times banded, but the most exact where a \
                                             start is wide; Gamma a pu_op_ssm or pu_op_ar (S its order; 2 S^2 doubles per step), \
                                             each row of Phi within one time step; PU_EXACT only */ \
-    X(PU_CHOLMOD, 6, "cholmod")          /* sparse Cholesky, fill-reducing order, selected inverse: Gamma a diagonal or a \
-                                            pu_csr, Phi a pu_csr or a diagonal; compiled with PU_USE_CHOLMOD */ \
+    X(PU_CHOLMOD, 6, "cholmod")          /* sparse Cholesky, fill-reducing order, selected inverse: Gamma a diagonal, a \
+                                            pu_csr or a pu_lattice, Phi a pu_csr or a diagonal; and pu_model_effects (PU_EXACT); \
+                                            compiled with PU_USE_CHOLMOD */ \
     X(PU_SCHUR, 7, "schur")              /* mixed effects: the largest group eliminated exactly, Cholesky of what is left, of \
                                             the other groups' levels: n^3; pu_model_effects; PU_EXACT only */ \
     X(PU_ENGINE_AUTO, 8, "auto")         /* per datum the cheapest of those that apply; see report.plan */
@@ -497,8 +498,8 @@ typedef enum {
    and REORTHOGONAL run FULL, and the columns say so); for GD the two agree, for SD the SHORTCUT is a different gradient. */
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
-/* Preconditioners of PCG that are made of A. All but the first need A as a sparse matrix: Gamma a diagonal or a pu_csr, Phi a
-   pu_csr or a diagonal; pu_solve: A a pu_csr. They have no derivative through the solver, see options.solve.M. */
+/* Preconditioners of PCG that are made of A. All but the first need A as a sparse matrix: Gamma a diagonal, a pu_csr or a pu_lattice,
+   Phi a pu_csr or a diagonal; pu_solve: A a pu_csr. They have no derivative through the solver, see options.solve.M. */
 typedef enum {
     PU_PRECOND_DIAGONAL,  /* 1/diag(A), or options.solve.precond */
     PU_PRECOND_SSOR,      /* symmetric Gauss-Seidel: M = (E + L) E^-1 (E + L)', E the diagonal of A and L what is below it. A
@@ -907,7 +908,9 @@ PU_DEF const pu_lattice *pu_model_get_field(const pu_model *model);
      X           M x p, row-major, borrowed; an intercept is a column of ones. p = 0: none, X may be NULL
      PU_ML       z = [u_1 .. u_G]       theta = [b | log var.0 .. | log var.residual], p + groups + 1
      PU_REML     z = [u_1 .. u_G | b], b with a flat prior   theta = [log var.0 .. | log var.residual]; lme4: 2 NLL - p log 2 pi
-   Engines: zeroed options take PU_SCHUR where that is predicted to take half a second at most, or less than PU_ITERATIVE, which
+   Engines: zeroed options take PU_SCHUR where that is predicted to take half a second at most, or less than PU_ITERATIVE; compiled
+   with PU_USE_CHOLMOD the cheaper of PU_SCHUR and PU_CHOLMOD, which is cheap for groups within groups, or many that hardly cross
+   (their fill is found out when the model is made; not for more than 300,000 pairs of levels that are not nested). PU_ITERATIVE
    eliminates the largest group, too, and solves for the others by PCG to a tolerance (options.solve.tolerance, else 1e-6, means
    1e-9; float 1e-4, 1e-6), whatever the kind; K = 0 = 16 probes; report.iterations is what they took. With solve.iterations, probes or columns of the caller's it is
    the generic engine on all of z, which needs several vectors of M rows for each column.
@@ -11368,6 +11371,16 @@ PU__FN double pu__lattice_below(const pu_lattice *f)
     return (double)f->n * d * (f->alpha == 2 ? d + 1 : 1);
 }
 
+/* What a sparse factor of A has, entries and multiplications, by what AMD's order makes of grids of 64^2 to 256^2 and 16^3 points:
+   n log n and n^3/2 in two dimensions, n^4/3 and n^2 in three. Without asking for that order, which takes as long as some products. */
+PU__FN void pu__lattice_fill(const pu_lattice *f, double *entries, double *flops)
+{
+    int d = (f->side[0] > 1) + (f->side[1] > 1) + (f->side[2] > 1), second = f->alpha == 2;
+    double n = (double)f->n;
+    *entries = (second ? 3.2 : 1) * n * (d < 2 ? 1 : d == 2 ? 1.7 * log(n) / log(2.0) : 5.3 * pow(n, 1.0 / 3));
+    *flops = (second ? 6.5 : 1) * n * (d < 2 ? 2 : d == 2 ? 14 * sqrt(n) : 4.8 * n);
+}
+
 /* pu_op.band_add */
 PU__FN pu_status pu__lattice_band_add(PU__BAND_ADD_ARGS)
 {
@@ -19596,7 +19609,9 @@ PU__FN pu_status pu__job_sparse(pu__job *job, pu_report *report)
     if (job->room * (double)sizeof(pu_real) >= (double)PTRDIFF_MAX / 8)
         return pu__refuse(report, PU_E_OVERFLOW, "entries of A");
 #ifdef PU_USE_CHOLMOD
-    if (job->engine == PU_ENGINE_AUTO || job->engine == PU_CHOLMOD)
+    if (job->Gamma->form == PU_FORM_LATTICE && !phi)
+        pu__lattice_fill(pu__field(job->Gamma), &job->factor_entries, &job->factor_flops);
+    else if (job->engine == PU_ENGINE_AUTO || job->engine == PU_CHOLMOD)
         pu__cholmod_price(job);
 #endif
     return PU_OK;
@@ -24574,7 +24589,7 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
     pu_options used = PU__ZERO;
     if (options)
         used = *options;
-    int own = used.solve.solver == PU_PCG && !used.solve.precond && !used.solve.M;
+    int own = used.solve.solver == PU_PCG && !used.solve.precond && !used.solve.M && !used.solve.preconditioner;
     /* no derivative goes through M */
     if (own && model->M && !(gradient && used.kind == PU_NETWORK))
         used.solve.M = model->M;

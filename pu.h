@@ -17976,10 +17976,11 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
 /* ------------------------------------------------------------------------------------------------
    >>cholmod   the engine for a sparse A, by SuiteSparse's CHOLMOD
 
-   P A P' = L L' with an order P that keeps L sparse (AMD: no randomness), in double in every build. Sigma in the places of L by
-   Takahashi's recursion, which is all that gradients need: from the last column of L diag(d) L' (unit diagonal) to the first,
-     Sigma_ij = -sum_k Sigma_ik L_kj,   Sigma_jj = 1/d_j - sum_k Sigma_jk L_kj,   i, k in the places of column j below j.
-   Pairs of these places are places of L in turn. CHOLMOD's memory is its own malloc, and given back before a call ends; it
+   P A P' = L L' with an order P that keeps L sparse (AMD: no randomness), in double in every build. Columns of the same places make a
+   supernode: a block L_JJ on the diagonal, and L_RJ in the rows R below. Sigma in the places of L, which is all that gradients
+   need, by Takahashi's recursion from the last supernode to the first:
+     U = L_RJ L_JJ^-1,   Sigma_RJ = -Sigma_RR U,   Sigma_JJ = (L_JJ L_JJ')^-1 - U'Sigma_RJ.
+   Pairs of R are places of L in turn: Sigma_RR is gathered from supernodes behind. CHOLMOD's memory is its own malloc, and given back before a call ends; it
    prints nothing and has no handler.
    ------------------------------------------------------------------------------------------------ */
 
@@ -17991,9 +17992,10 @@ struct pu__cholmod {
     cholmod_sparse *A;
     cholmod_factor *L;
     cholmod_dense *X, *Y, *E;      /* of solves */
-    double *Z;                     /* Sigma in the places of L, or NULL */
-    SuiteSparse_long *where, *mark; /* D: place of an unknown in the order; scratch, zero */
-    size_t entries;                /* of Z */
+    double *Z;                     /* Sigma in the places of L, or NULL: entries of it */
+    double *scratch;               /* of the recursion: room of it */
+    SuiteSparse_long *where, *node; /* D: place of an unknown in the order; supernode of a place */
+    size_t entries, room;
 };
 
 /* Gives everything back. */
@@ -18007,6 +18009,8 @@ PU__FN void pu__cholmod_close(pu__cholmod *c)
     n = c->A ? c->A->ncol : 0;
     if (c->Z)
         (void)cholmod_l_free(c->entries, sizeof(double), c->Z, common);
+    if (c->scratch)
+        (void)cholmod_l_free(c->room, sizeof(double), c->scratch, common);
     if (c->where)
         (void)cholmod_l_free(2 * n, sizeof(SuiteSparse_long), c->where, common);
     (void)cholmod_l_free_dense(&c->X, common);
@@ -18031,6 +18035,7 @@ PU__FN int pu__cholmod_room(pu__cholmod *c, pu_int n, pu_int entries, int stype)
     common->nmethods = 1;
     common->method[0].ordering = CHOLMOD_AMD;
     common->quick_return_if_not_posdef = 1;
+    common->supernodal = CHOLMOD_SUPERNODAL;
     c->A = cholmod_l_allocate_sparse((size_t)n, (size_t)n, (size_t)entries, 1, 1, stype, CHOLMOD_REAL, common);
     return c->A != NULL;
 }
@@ -18070,21 +18075,18 @@ PU__FN double pu__cholmod_diagonal(const pu__cholmod *c, SuiteSparse_long j)
     return ((const double *)c->A->x)[c->A->stype > 0 ? start[j + 1] - 1 : start[j]];
 }
 
-/* Pivot j of the factor, in its order: d_j, or L_jj^2. `super` is the supernode that j is in, or before it. */
-PU__FN double pu__cholmod_pivot(const cholmod_factor *L, SuiteSparse_long j, SuiteSparse_long *super)
+/* Supernode number q of a factor: c columns from `first` on, in `tall` rows; rows: which, x: its entries in a block. */
+typedef struct {
+    SuiteSparse_long first, c, tall, at;
+    const SuiteSparse_long *rows;
+} pu__node;
+
+PU__FN pu__node pu__node_of(const cholmod_factor *L, SuiteSparse_long q)
 {
-    const double *x = (const double *)L->x;
-    double one;
-    if (!L->is_super) {
-        one = x[((const SuiteSparse_long *)L->p)[j]];
-        return L->is_ll ? one * one : one;
-    }
-    const SuiteSparse_long *first = (const SuiteSparse_long *)L->super, *px = (const SuiteSparse_long *)L->px,
-                           *pi = (const SuiteSparse_long *)L->pi;
-    while (j >= first[*super + 1])
-        ++*super;
-    one = x[px[*super] + (j - first[*super]) * (pi[*super + 1] - pi[*super] + 1)];
-    return one * one;
+    const SuiteSparse_long *first = (const SuiteSparse_long *)L->super + q, *pi = (const SuiteSparse_long *)L->pi + q;
+    pu__node node = {first[0], first[1] - first[0], pi[1] - pi[0], ((const SuiteSparse_long *)L->px)[q],
+                     (const SuiteSparse_long *)L->s + pi[0]};
+    return node;
 }
 
 /* Says why CHOLMOD has failed. */
@@ -18100,18 +18102,21 @@ PU__FN pu_status pu__cholmod_failed(const pu__cholmod *c, pu_int n, pu_report *r
 PU__FN pu_status pu__cholmod_factor(pu__cholmod *c, double *logdet, double *kappa, pu_int n, pu_report *report)
 {
     pu__logs logs = {0, 1};
-    SuiteSparse_long super = 0, D = (SuiteSparse_long)c->A->ncol;
+    SuiteSparse_long D = (SuiteSparse_long)c->A->ncol;
     if (!cholmod_l_factorize(c->A, c->L, &c->common) || c->common.status < CHOLMOD_OK)
         return pu__cholmod_failed(c, n, report);
     const SuiteSparse_long *order = (const SuiteSparse_long *)c->L->Perm;
     *kappa = 1;
-    for (SuiteSparse_long j = 0; j < D; j++) {
-        /* L L' ends at `minor`; L diag(d) L' does not mind a negative d */
-        double pivot = (size_t)j < c->L->minor ? pu__cholmod_pivot(c->L, j, &super) : 0;
-        if (!(pivot > 0))
-            return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, (pu_int)(order[j] * D + order[j]));
-        pu__logs_add(&logs, pivot);
-        *kappa = pu__max(*kappa, pu__cholmod_diagonal(c, order[j]) / pivot);
+    for (SuiteSparse_long q = 0; q < (SuiteSparse_long)c->L->nsuper; q++) {
+        pu__node node = pu__node_of(c->L, q);
+        for (SuiteSparse_long l = 0; l < node.c; l++) {
+            SuiteSparse_long j = node.first + l, i = order[j];
+            double root = (size_t)j < c->L->minor ? ((const double *)c->L->x)[node.at + l * (node.tall + 1)] : 0;
+            if (!(root > 0))
+                return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, (pu_int)(i * D + i));
+            pu__logs_add(&logs, root * root);
+            *kappa = pu__max(*kappa, pu__cholmod_diagonal(c, i) / (root * root));
+        }
     }
     *logdet = logs.sum + log(logs.product);
     return PU_OK;
@@ -18181,57 +18186,121 @@ PU__FN pu_status pu__cholmod_solve(PU__COLUMNS_ARGS)
     return PU_OK;
 }
 
-/* Column j of Sigma in the places of L, from those behind it: s_i = sum_k Sigma_ik L_kj is added up in Z itself. mark: for each row
-   of the column its place behind the first one, else zero. */
-PU__FN void pu__takahashi_column(const cholmod_factor *L, SuiteSparse_long j, SuiteSparse_long *mark, double *Z)
+/* x'y in four sums, so that additions need not wait for each other. */
+PU__FN double pu__dot_double(SuiteSparse_long n, const double *x, const double *y)
 {
-    const SuiteSparse_long *p = (const SuiteSparse_long *)L->p, *row = (const SuiteSparse_long *)L->i + p[j],
-                           *count = (const SuiteSparse_long *)L->nz;
-    const double *x = (const double *)L->x + p[j];
-    double *z = Z + p[j], sum = 0;
-    SuiteSparse_long c = count[j];
-    for (SuiteSparse_long t = 1; t < c; t++) {
-        mark[row[t]] = t;
-        z[t] = 0;
-    }
-    for (SuiteSparse_long t = 1; t < c; t++) {
-        SuiteSparse_long k = row[t], end = p[k] + count[k];
-        double l = x[t], own = Z[p[k]] * l;
-        for (SuiteSparse_long r = p[k] + 1; r < end; r++) {
-            SuiteSparse_long at = mark[((const SuiteSparse_long *)L->i)[r]];
-            if (!at)
-                continue;
-            z[at] += Z[r] * l;
-            own += Z[r] * x[at];
+    double sum[4] = {0, 0, 0, 0};
+    SuiteSparse_long i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int l = 0; l < 4; l++)
+            sum[l] += x[i + l] * y[i + l];
+    for (; i < n; i++)
+        sum[0] += x[i] * y[i];
+    return sum[0] + sum[1] + (sum[2] + sum[3]);
+}
+
+/* y -= S u for `count` columns (ld apart) of u and y; S: r x r by columns. Four columns of S and some rows at a time, which stay close. */
+PU__FN void pu__minus_product(SuiteSparse_long r, const double *S, SuiteSparse_long count, const double *u, SuiteSparse_long ld_u,
+                              double *y, SuiteSparse_long ld)
+{
+    enum { TALL = 256 };
+    for (SuiteSparse_long top = 0; top < r; top += TALL) {
+        SuiteSparse_long tall = r - top < TALL ? r - top : TALL;
+        for (SuiteSparse_long j = 0; j < r; j += 4) {
+            SuiteSparse_long some = r - j < 4 ? r - j : 4;
+            const double *s[4];
+            for (int l = 0; l < 4; l++)
+                s[l] = S + (l < some ? j + l : j) * r + top;
+            for (SuiteSparse_long k = 0; k < count; k++) {
+                double by[4] = {0, 0, 0, 0}, *PU__RESTRICT to = y + k * ld + top;
+                for (SuiteSparse_long l = 0; l < some; l++)
+                    by[l] = u[k * ld_u + j + l];
+                for (SuiteSparse_long i = 0; i < tall; i++)
+                    to[i] -= s[0][i] * by[0] + s[1][i] * by[1] + (s[2][i] * by[2] + s[3][i] * by[3]);
+            }
         }
-        z[t] += own;
     }
-    for (SuiteSparse_long t = 1; t < c; t++) {
-        mark[row[t]] = 0;
-        z[t] = -z[t];
-        sum += z[t] * x[t];
+}
+
+/* S = Sigma_RR, both triangles, for the r rows behind the own ones of a supernode, from the supernodes that these are columns of. */
+PU__FN void pu__takahashi_gather(const pu__cholmod *c, SuiteSparse_long r, const SuiteSparse_long *rows, double *S)
+{
+    for (SuiteSparse_long t = 0; t < r; t++) {
+        pu__node from = pu__node_of(c->L, c->node[rows[t]]);
+        const double *column = c->Z + from.at + (rows[t] - from.first) * from.tall;
+        SuiteSparse_long at = 0;
+        for (SuiteSparse_long u = t; u < r; u++) {
+            if (rows[u] < from.first + from.c) /* a column of it as well */
+                at = rows[u] - from.first;
+            while (from.rows[at] < rows[u]) /* is there: rows ascend in both */
+                at++;
+            S[t * r + u] = S[u * r + t] = column[at];
+        }
     }
-    z[0] = 1 / x[0] - sum;
+}
+
+/* Sigma_JJ and Sigma_RJ of supernode q, those behind being known. */
+PU__FN void pu__takahashi(const pu__cholmod *c, SuiteSparse_long q)
+{
+    pu__node node = pu__node_of(c->L, q);
+    SuiteSparse_long n = node.c, tall = node.tall, r = tall - n;
+    const double *L = (const double *)c->L->x + node.at;
+    double *Z = c->Z + node.at, *S = c->scratch, *U = S + r * r, *N = U + r * n; /* N = L_JJ^-1, n x n */
+    for (SuiteSparse_long k = n - 1; k >= 0; k--) {
+        double *u = U + k * r, scale = 1 / L[k * (tall + 1)];
+        memcpy(u, L + k * tall + n, (size_t)r * sizeof *u);
+        for (SuiteSparse_long j = k + 1; j < n; j++)
+            for (SuiteSparse_long i = 0; i < r; i++)
+                u[i] -= L[k * tall + j] * U[j * r + i];
+        for (SuiteSparse_long i = 0; i < r; i++)
+            u[i] *= scale;
+        memset(Z + k * tall, 0, (size_t)tall * sizeof *Z);
+        memset(N + k * n, 0, (size_t)n * sizeof *N);
+        N[k * (n + 1)] = 1;
+        for (SuiteSparse_long j = k; j < n; j++) { /* column k of it */
+            N[k * n + j] /= L[j * (tall + 1)];
+            for (SuiteSparse_long i = j + 1; i < n; i++)
+                N[k * n + i] -= L[j * tall + i] * N[k * n + j];
+        }
+    }
+    pu__takahashi_gather(c, r, node.rows + n, S);
+    pu__minus_product(r, S, n, U, r, Z + n, tall);
+    for (SuiteSparse_long k = 0; k < n; k++)
+        for (SuiteSparse_long j = k; j < n; j++) {
+            double sum = pu__dot_double(n - j, N + k * n + j, N + j * (n + 1)) - pu__dot_double(r, U + j * r, Z + k * tall + n);
+            Z[k * tall + j] = Z[j * tall + k] = sum;
+        }
 }
 
 /* Sigma in the places of L; *lost: by how much A_ii exceeds 1 / Sigma_ii, as in the banded engine. Returns whether there was memory. */
 PU__FN int pu__cholmod_selected(pu__cholmod *c, double *lost)
 {
     cholmod_factor *L = c->L;
-    size_t D = L->n;
-    if (cholmod_l_change_factor(CHOLMOD_REAL, 0, 0, 1, 1, L, &c->common)) {
-        c->entries = (size_t)((const SuiteSparse_long *)L->p)[D];
-        c->Z = (double *)cholmod_l_malloc(c->entries, sizeof(double), &c->common);
-        c->where = (SuiteSparse_long *)cholmod_l_calloc(2 * D, sizeof(SuiteSparse_long), &c->common);
-    }
-    if (!c->Z || !c->where)
+    size_t D = L->n, most = 0;
+    c->where = (SuiteSparse_long *)cholmod_l_calloc(2 * D, sizeof(SuiteSparse_long), &c->common);
+    if (!c->where)
         return 0;
-    c->mark = c->where + D;
-    for (SuiteSparse_long j = (SuiteSparse_long)D - 1; j >= 0; j--) {
+    c->node = c->where + D;
+    for (SuiteSparse_long q = 0; q < (SuiteSparse_long)L->nsuper; q++) {
+        pu__node node = pu__node_of(L, q);
+        size_t r = (size_t)(node.tall - node.c), n = (size_t)node.c, need = r * r + r * n + n * n;
+        most = need > most ? need : most;
+        for (SuiteSparse_long l = 0; l < node.c; l++)
+            c->node[node.first + l] = q;
+    }
+    c->entries = L->xsize;
+    c->room = most;
+    c->Z = (double *)cholmod_l_malloc(c->entries, sizeof(double), &c->common);
+    c->scratch = (double *)cholmod_l_malloc(c->room, sizeof(double), &c->common);
+    if (!c->Z || !c->scratch)
+        return 0;
+    for (SuiteSparse_long q = (SuiteSparse_long)L->nsuper - 1; q >= 0; q--)
+        pu__takahashi(c, q);
+    for (SuiteSparse_long j = 0; j < (SuiteSparse_long)D; j++) {
+        pu__node node = pu__node_of(L, c->node[j]);
         SuiteSparse_long i = ((const SuiteSparse_long *)L->Perm)[j];
         c->where[i] = j;
-        pu__takahashi_column(L, j, c->mark, c->Z);
-        *lost = pu__max(*lost, pu__cholmod_diagonal(c, i) * c->Z[((const SuiteSparse_long *)L->p)[j]]);
+        *lost = pu__max(*lost, pu__cholmod_diagonal(c, i) * c->Z[node.at + (j - node.first) * (node.tall + 1)]);
     }
     return 1;
 }
@@ -18249,18 +18318,17 @@ PU__FN pu_status pu__cholmod_inverse(pu__direct *e)
 PU__FN double pu__cholmod_at(const void *self, pu_int i, pu_int j)
 {
     const pu__cholmod *c = (const pu__cholmod *)self;
-    const cholmod_factor *L = c->L;
     SuiteSparse_long a = c->where[i], b = c->where[j], column = a < b ? a : b, row = a < b ? b : a;
-    SuiteSparse_long low = ((const SuiteSparse_long *)L->p)[column], high = low + ((const SuiteSparse_long *)L->nz)[column];
-    const SuiteSparse_long *rows = (const SuiteSparse_long *)L->i;
+    pu__node node = pu__node_of(c->L, c->node[column]);
+    SuiteSparse_long low = 0, high = node.tall;
     while (high - low > 1) {
         SuiteSparse_long middle = low + (high - low) / 2;
-        if (rows[middle] <= row)
+        if (node.rows[middle] <= row)
             low = middle;
         else
             high = middle;
     }
-    return rows[low] == row ? c->Z[low] : (double)NAN;
+    return node.rows[low] == row ? c->Z[node.at + (column - node.first) * node.tall + low] : (double)NAN;
 }
 
 /* phi_m'Sigma phi_m, and where z is not NULL z = Sigma phi_m in the row's own places; NaN where L has not all of them. */

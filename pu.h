@@ -473,8 +473,9 @@ typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
     X(PU_KALMAN, 5, "kalman")            /* square-root smoother: T S^3, several times banded, but the most exact where a \
                                             start is wide; Gamma a pu_op_ssm or pu_op_ar (S its order; 2 S^2 doubles per step), \
                                             each row of Phi within one time step; PU_EXACT only */ \
-    X(PU_CHOLMOD, 6, "cholmod")          /* sparse Cholesky, fill-reducing order, selected inverse: Gamma a diagonal or a \
-                                            pu_csr, Phi a pu_csr or a diagonal; compiled with PU_USE_CHOLMOD */ \
+    X(PU_CHOLMOD, 6, "cholmod")          /* sparse Cholesky, fill-reducing order, selected inverse: Gamma a diagonal, a \
+                                            pu_csr or a pu_lattice, Phi a pu_csr or a diagonal; and pu_model_effects (PU_EXACT); \
+                                            compiled with PU_USE_CHOLMOD */ \
     X(PU_SCHUR, 7, "schur")              /* mixed effects: the largest group eliminated exactly, Cholesky of what is left, of \
                                             the other groups' levels: n^3; pu_model_effects; PU_EXACT only */ \
     X(PU_ENGINE_AUTO, 8, "auto")         /* per datum the cheapest of those that apply; see report.plan */
@@ -497,8 +498,8 @@ typedef enum {
    and REORTHOGONAL run FULL, and the columns say so); for GD the two agree, for SD the SHORTCUT is a different gradient. */
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
-/* Preconditioners of PCG that are made of A. All but the first need A as a sparse matrix: Gamma a diagonal or a pu_csr, Phi a
-   pu_csr or a diagonal; pu_solve: A a pu_csr. They have no derivative through the solver, see options.solve.M. */
+/* Preconditioners of PCG that are made of A. All but the first need A as a sparse matrix: Gamma a diagonal, a pu_csr or a pu_lattice,
+   Phi a pu_csr or a diagonal; pu_solve: A a pu_csr. They have no derivative through the solver, see options.solve.M. */
 typedef enum {
     PU_PRECOND_DIAGONAL,  /* 1/diag(A), or options.solve.precond */
     PU_PRECOND_SSOR,      /* symmetric Gauss-Seidel: M = (E + L) E^-1 (E + L)', E the diagonal of A and L what is below it. A
@@ -907,7 +908,9 @@ PU_DEF const pu_lattice *pu_model_get_field(const pu_model *model);
      X           M x p, row-major, borrowed; an intercept is a column of ones. p = 0: none, X may be NULL
      PU_ML       z = [u_1 .. u_G]       theta = [b | log var.0 .. | log var.residual], p + groups + 1
      PU_REML     z = [u_1 .. u_G | b], b with a flat prior   theta = [log var.0 .. | log var.residual]; lme4: 2 NLL - p log 2 pi
-   Engines: zeroed options take PU_SCHUR where that is predicted to take half a second at most, or less than PU_ITERATIVE, which
+   Engines: zeroed options take PU_SCHUR where that is predicted to take half a second at most, or less than PU_ITERATIVE; compiled
+   with PU_USE_CHOLMOD the cheaper of PU_SCHUR and PU_CHOLMOD, which is cheap for groups within groups, or many that hardly cross
+   (their fill is found out when the model is made; not for more than 300,000 pairs of levels that are not nested). PU_ITERATIVE
    eliminates the largest group, too, and solves for the others by PCG to a tolerance (options.solve.tolerance, else 1e-6, means
    1e-9; float 1e-4, 1e-6), whatever the kind; K = 0 = 16 probes; report.iterations is what they took. With solve.iterations, probes or columns of the caller's it is
    the generic engine on all of z, which needs several vectors of M rows for each column.
@@ -11354,58 +11357,104 @@ PU__FN pu_status pu__lattice_diag(PU__DIAG_ARGS)
     return PU_OK;
 }
 
-/* What pu__lattice_entries does with the entries of B and B^alpha: adds them to a band, or takes their products with one. */
-typedef struct {
-    double *to;         /* += tau B^alpha; NULL: */
-    const double *with; /* the sums over all entries, both triangles, of B^alpha and of alpha B^(alpha-1) times this band */
-    double power, lower;
-} pu__lattice_band;
+enum { PU__LATTICE_ROW = 49 }; /* products of entries in a row of B^2: 7 times 7 */
 
-/* Runs through the lower triangle of B^alpha, row by row, in a band of this width. */
-PU__FN void pu__lattice_entries(const pu_lattice *f, pu_int width, pu__lattice_band *b)
+/* Row i of B^order, order 0, 1 or 2: what is in its columns up to i. A column may stand there several times, with terms that are
+   to be added up. Returns how many. */
+PU__FN int pu__lattice_power(const pu_lattice *f, pu_int i, int order, pu_int *column, double *value)
 {
-    for (pu_int i = 0; i < f->n; i++) {
-        pu_int column[7], far[7];
-        double entry, second;
-        int count = pu__lattice_row(f, i, column, &entry), others;
-        pu_int at = i * (width + 1);
-        for (int s = 0; s < count; s++) {
-            double bs = s ? -1 : entry;
-            pu_int j = column[s];
-            if (b->with && f->alpha == 2 && j <= i)
-                b->lower += (j < i ? 4 : 2) * bs * b->with[at + i - j];
-            others = f->alpha == 2 ? pu__lattice_row(f, j, far, &second) : 1;
-            for (int t = 0; t < others; t++) {
-                double value = f->alpha == 1 ? bs : bs * (t ? -1 : second);
-                pu_int end = f->alpha == 1 ? j : far[t];
-                if (end <= i && b->to)
-                    b->to[at + i - end] += (double)f->tau * value;
-                else if (end <= i)
-                    b->power += (end < i ? 2 : 1) * value * b->with[at + i - end];
-            }
-        }
-        if (b->with && f->alpha == 1)
-            b->lower += b->with[at];
+    pu_int near[7], far[7];
+    double diagonal, second;
+    int count = pu__lattice_row(f, i, near, &diagonal), all = 0;
+    if (order == 0) {
+        column[0] = i;
+        value[0] = 1;
+        return 1;
     }
+    for (int s = 0; s < count; s++) {
+        double one = s ? -1 : diagonal;
+        int others = order == 2 ? pu__lattice_row(f, near[s], far, &second) : 1;
+        for (int t = 0; t < others; t++) {
+            pu_int at = order == 2 ? far[t] : near[s];
+            if (at > i)
+                continue;
+            column[all] = at;
+            value[all++] = order == 1 ? one : t ? -one : one * second;
+        }
+    }
+    return all;
+}
+
+/* Entries below the diagonal of B^alpha, at most. */
+PU__FN double pu__lattice_below(const pu_lattice *f)
+{
+    double d = (f->side[0] > 1) + (f->side[1] > 1) + (f->side[2] > 1);
+    return (double)f->n * d * (f->alpha == 2 ? d + 1 : 1);
+}
+
+/* What a sparse factor of A has, entries and multiplications, by what AMD's order makes of grids of 64^2 to 256^2 and 16^3 points:
+   n log n and n^3/2 in two dimensions, n^4/3 and n^2 in three. Without asking for that order, which takes as long as some products. */
+PU__FN void pu__lattice_fill(const pu_lattice *f, double *entries, double *flops)
+{
+    int d = (f->side[0] > 1) + (f->side[1] > 1) + (f->side[2] > 1), second = f->alpha == 2;
+    double n = (double)f->n;
+    *entries = (second ? 3.2 : 1) * n * (d < 2 ? 1 : d == 2 ? 1.7 * log(n) / log(2.0) : 5.3 * pow(n, 1.0 / 3));
+    *flops = (second ? 6.5 : 1) * n * (d < 2 ? 2 : d == 2 ? 14 * sqrt(n) : 4.8 * n);
 }
 
 /* pu_op.band_add */
 PU__FN pu_status pu__lattice_band_add(PU__BAND_ADD_ARGS)
 {
-    pu__lattice_band b = {B, NULL, 0, 0};
-    pu__lattice_entries(pu__field(op), width, &b);
+    const pu_lattice *f = pu__field(op);
+    for (pu_int i = 0; i < f->n; i++) {
+        pu_int column[PU__LATTICE_ROW];
+        double value[PU__LATTICE_ROW];
+        int count = pu__lattice_power(f, i, f->alpha, column, value);
+        for (int s = 0; s < count; s++)
+            B[i * (width + 1) + i - column[s]] += (double)f->tau * value[s];
+    }
     return PU_OK;
 }
 
-/* pu_op.band_grad: tr(B^alpha S) in tau, 2 kappa tau alpha tr(B^(alpha-1) S) in kappa. */
-PU__FN pu_status pu__lattice_band_grad(PU__BAND_GRAD_ARGS)
+/* Sigma_ij, of whatever holds Sigma at the places of Gamma. */
+typedef double pu__sigma_at(const void *self, pu_int i, pu_int j);
+
+/* grad += weight times the gradient of tr(Gamma Sigma): tr(B^alpha Sigma) in tau, 2 kappa tau alpha tr(B^(alpha-1) Sigma) in kappa. */
+PU__FN void pu__lattice_traces(const pu_op *op, double weight, pu__sigma_at *at, const void *self, pu_real *grad)
 {
     const pu_lattice *f = pu__field(op);
-    pu__lattice_band b = {NULL, Z, 0, 0};
-    pu__lattice_entries(f, width, &b);
-    grad[0] += (pu_real)(weight * b.power);
+    double trace[2] = {0, 0};
+    for (pu_int i = 0; i < f->n; i++)
+        for (int k = 0; k < 2; k++) {
+            pu_int column[PU__LATTICE_ROW];
+            double value[PU__LATTICE_ROW];
+            int count = pu__lattice_power(f, i, f->alpha - k, column, value);
+            for (int s = 0; s < count; s++)
+                trace[k] += (column[s] < i ? 2 : 1) * value[s] * at(self, i, column[s]);
+        }
+    grad[0] += (pu_real)(weight * trace[0]);
     if (op->params > 1)
-        grad[1] += (pu_real)(weight * 2 * (double)f->kappa * (double)f->tau * b.lower);
+        grad[1] += (pu_real)(weight * 2 * (double)f->kappa * (double)f->tau * f->alpha * trace[1]);
+}
+
+/* A band, as pu__sigma_at wants it. */
+typedef struct {
+    const double *Z;
+    pu_int wide;
+} pu__band_view;
+
+/* Its entry (i, j), j <= i. */
+PU__FN double pu__band_at(const void *self, pu_int i, pu_int j)
+{
+    const pu__band_view *b = (const pu__band_view *)self;
+    return b->Z[i * b->wide + i - j];
+}
+
+/* pu_op.band_grad */
+PU__FN pu_status pu__lattice_band_grad(PU__BAND_GRAD_ARGS)
+{
+    const pu__band_view view = {Z, width + 1};
+    pu__lattice_traces(op, weight, pu__band_at, &view, grad);
     return PU_OK;
 }
 
@@ -12659,7 +12708,7 @@ typedef struct {
 /* Can A be a sparse matrix? */
 PU__FN int pu__sparse_forms(const pu_op *Gamma, const pu_op *Phi)
 {
-    int gamma = Gamma->form == PU_FORM_DIAGONAL || Gamma->form == PU_FORM_SPARSE;
+    int gamma = Gamma->form == PU_FORM_DIAGONAL || Gamma->form == PU_FORM_SPARSE || Gamma->form == PU_FORM_LATTICE;
     return gamma && (Phi->form == PU_FORM_DIAGONAL || Phi->form == PU_FORM_SPARSE);
 }
 
@@ -12686,6 +12735,8 @@ PU__FN double pu__sparse_bound(const pu_op *Gamma, const pu_op *Phi, pu_int coun
     double n = (double)Gamma->rows, all = n * (n - 1) / 2, sum = 0;
     for (pu_int i = 0; g && i < g->rows; i++)
         sum += pu__csr_count(g, i);
+    if (Gamma->form == PU_FORM_LATTICE)
+        sum = 2 * pu__lattice_below(pu__field(Gamma));
     sum = sum / 2 < all ? (sum + 1) / 2 : all; /* both triangles are there */
     for (pu_int i = 0; phi && i < count; i++) {
         double c = pu__csr_count(phi, rows ? rows[i] : i);
@@ -12782,13 +12833,33 @@ PU__FN void pu__sparse_meet(pu__sparse *S, pu_int i, pu_int j, double v, pu_int 
     S->sum[j] += v;
 }
 
+/* Row i of Gamma where that is a field, likewise; returns the diagonal. */
+PU__FN double pu__sparse_lattice(pu__sparse *S, pu_int i, const pu_lattice *f, pu_int *met)
+{
+    pu_int column[PU__LATTICE_ROW];
+    double value[PU__LATTICE_ROW], diagonal = 0;
+    int count = pu__lattice_power(f, i, f->alpha, column, value);
+    for (int s = 0; s < count; s++) {
+        double one = (double)f->tau * value[s];
+        if (column[s] == i)
+            diagonal += one;
+        else
+            pu__sparse_meet(S, i, column[s], one, met);
+    }
+    return diagonal;
+}
+
 /* Row i of A: sums in double, places in ascending order. Fails where there is no room: Gamma has more below its diagonal
    than above. */
 PU__FN pu_status pu__sparse_row(pu__sparse *S, pu_int i, const pu_op *Gamma, const pu_csr *phi, const pu_real *w)
 {
     const pu_csr *g = pu__csr_of(Gamma);
     pu_int at = S->start[i], met = 0;
-    double diagonal = g ? 0 : (double)pu__diagonal_at(Gamma, i);
+    double diagonal = 0;
+    if (Gamma->form == PU_FORM_LATTICE)
+        diagonal = pu__sparse_lattice(S, i, pu__field(Gamma), &met);
+    else if (!g)
+        diagonal = (double)pu__diagonal_at(Gamma, i);
     for (pu_int s = g ? g->start[i] : 0; g && s < g->start[i + 1] && g->index[s] <= i; s++) {
         if (g->index[s] == i)
             diagonal += (double)g->value[s];
@@ -17932,10 +18003,11 @@ PU__FN void pu__chain_layout(pu__direct *e, pu__arena *arena)
 /* ------------------------------------------------------------------------------------------------
    >>cholmod   the engine for a sparse A, by SuiteSparse's CHOLMOD
 
-   P A P' = L L' with an order P that keeps L sparse (AMD: no randomness), in double in every build. Sigma in the places of L by
-   Takahashi's recursion, which is all that gradients need: from the last column of L diag(d) L' (unit diagonal) to the first,
-     Sigma_ij = -sum_k Sigma_ik L_kj,   Sigma_jj = 1/d_j - sum_k Sigma_jk L_kj,   i, k in the places of column j below j.
-   Pairs of these places are places of L in turn. CHOLMOD's memory is its own malloc, and given back before a call ends; it
+   P A P' = L L' with an order P that keeps L sparse (AMD: no randomness), in double in every build. Columns of the same places make a
+   supernode: a block L_JJ on the diagonal, and L_RJ in the rows R below. Sigma in the places of L, which is all that gradients
+   need, by Takahashi's recursion from the last supernode to the first:
+     U = L_RJ L_JJ^-1,   Sigma_RJ = -Sigma_RR U,   Sigma_JJ = (L_JJ L_JJ')^-1 - U'Sigma_RJ.
+   Pairs of R are places of L in turn: Sigma_RR is gathered from supernodes behind. CHOLMOD's memory is its own malloc, and given back before a call ends; it
    prints nothing and has no handler.
    ------------------------------------------------------------------------------------------------ */
 
@@ -17947,9 +18019,10 @@ struct pu__cholmod {
     cholmod_sparse *A;
     cholmod_factor *L;
     cholmod_dense *X, *Y, *E;      /* of solves */
-    double *Z;                     /* Sigma in the places of L, or NULL */
-    SuiteSparse_long *where, *mark; /* D: place of an unknown in the order; scratch, zero */
-    size_t entries;                /* of Z */
+    double *Z;                     /* Sigma in the places of L, or NULL: entries of it */
+    double *scratch;               /* of the recursion: room of it */
+    SuiteSparse_long *where, *node; /* D: place of an unknown in the order; supernode of a place */
+    size_t entries, room;
 };
 
 /* Gives everything back. */
@@ -17963,6 +18036,8 @@ PU__FN void pu__cholmod_close(pu__cholmod *c)
     n = c->A ? c->A->ncol : 0;
     if (c->Z)
         (void)cholmod_l_free(c->entries, sizeof(double), c->Z, common);
+    if (c->scratch)
+        (void)cholmod_l_free(c->room, sizeof(double), c->scratch, common);
     if (c->where)
         (void)cholmod_l_free(2 * n, sizeof(SuiteSparse_long), c->where, common);
     (void)cholmod_l_free_dense(&c->X, common);
@@ -17974,12 +18049,10 @@ PU__FN void pu__cholmod_close(pu__cholmod *c)
     memset(c, 0, sizeof *c);
 }
 
-/* A's upper triangle by columns, which is the lower one by rows, with the diagonal last in each; then its order and what L
-   will be like. Returns whether that worked. */
-PU__FN int pu__cholmod_open(pu__cholmod *c, const pu__sparse *S)
+/* Room for n columns of A with so many entries: its upper triangle (stype 1) or its lower one (-1). Returns whether that worked. */
+PU__FN int pu__cholmod_room(pu__cholmod *c, pu_int n, pu_int entries, int stype)
 {
     cholmod_common *common = &c->common;
-    pu_int n = S->n;
     memset(c, 0, sizeof *c);
     (void)cholmod_l_start(common);
     c->open = 1;
@@ -17989,8 +18062,23 @@ PU__FN int pu__cholmod_open(pu__cholmod *c, const pu__sparse *S)
     common->nmethods = 1;
     common->method[0].ordering = CHOLMOD_AMD;
     common->quick_return_if_not_posdef = 1;
-    c->A = cholmod_l_allocate_sparse((size_t)n, (size_t)n, (size_t)(S->start[n] + n), 1, 1, 1, CHOLMOD_REAL, common);
-    if (!c->A)
+    common->supernodal = CHOLMOD_SUPERNODAL;
+    c->A = cholmod_l_allocate_sparse((size_t)n, (size_t)n, (size_t)entries, 1, 1, stype, CHOLMOD_REAL, common);
+    return c->A != NULL;
+}
+
+/* A's order, and what L will be like. */
+PU__FN int pu__cholmod_analyse(pu__cholmod *c)
+{
+    c->L = cholmod_l_analyze(c->A, &c->common);
+    return c->L && c->common.status >= CHOLMOD_OK;
+}
+
+/* A's upper triangle by columns, which is the lower one by rows, with the diagonal last in each; then its order. */
+PU__FN int pu__cholmod_open(pu__cholmod *c, const pu__sparse *S)
+{
+    pu_int n = S->n;
+    if (!pu__cholmod_room(c, n, S->start[n] + n, 1))
         return 0;
     SuiteSparse_long *start = (SuiteSparse_long *)c->A->p, *index = (SuiteSparse_long *)c->A->i, at = 0;
     double *value = (double *)c->A->x;
@@ -18004,25 +18092,28 @@ PU__FN int pu__cholmod_open(pu__cholmod *c, const pu__sparse *S)
         value[at++] = S->wide_diag[i];
     }
     start[n] = at;
-    c->L = cholmod_l_analyze(c->A, common);
-    return c->L && common->status >= CHOLMOD_OK;
+    return pu__cholmod_analyse(c);
 }
 
-/* Pivot j of the factor, in its order: d_j, or L_jj^2. `super` is the supernode that j is in, or before it. */
-PU__FN double pu__cholmod_pivot(const cholmod_factor *L, SuiteSparse_long j, SuiteSparse_long *super)
+/* A_jj: the last of its column in an upper triangle, the first in a lower one. */
+PU__FN double pu__cholmod_diagonal(const pu__cholmod *c, SuiteSparse_long j)
 {
-    const double *x = (const double *)L->x;
-    double one;
-    if (!L->is_super) {
-        one = x[((const SuiteSparse_long *)L->p)[j]];
-        return L->is_ll ? one * one : one;
-    }
-    const SuiteSparse_long *first = (const SuiteSparse_long *)L->super, *px = (const SuiteSparse_long *)L->px,
-                           *pi = (const SuiteSparse_long *)L->pi;
-    while (j >= first[*super + 1])
-        ++*super;
-    one = x[px[*super] + (j - first[*super]) * (pi[*super + 1] - pi[*super] + 1)];
-    return one * one;
+    const SuiteSparse_long *start = (const SuiteSparse_long *)c->A->p;
+    return ((const double *)c->A->x)[c->A->stype > 0 ? start[j + 1] - 1 : start[j]];
+}
+
+/* Supernode number q of a factor: c columns from `first` on, in `tall` rows; rows: which, x: its entries in a block. */
+typedef struct {
+    SuiteSparse_long first, c, tall, at;
+    const SuiteSparse_long *rows;
+} pu__node;
+
+PU__FN pu__node pu__node_of(const cholmod_factor *L, SuiteSparse_long q)
+{
+    const SuiteSparse_long *first = (const SuiteSparse_long *)L->super + q, *pi = (const SuiteSparse_long *)L->pi + q;
+    pu__node node = {first[0], first[1] - first[0], pi[1] - pi[0], ((const SuiteSparse_long *)L->px)[q],
+                     (const SuiteSparse_long *)L->s + pi[0]};
+    return node;
 }
 
 /* Says why CHOLMOD has failed. */
@@ -18033,6 +18124,31 @@ PU__FN pu_status pu__cholmod_failed(const pu__cholmod *c, pu_int n, pu_report *r
     return pu__fail(report, PU_E_MEMORY, "CHOLMOD (its own memory, beyond the workspace)", n, -1);
 }
 
+/* L, once the order is known; log det A, and by how much pivots are smaller than the diagonal. index: where A is not positive
+   definite. */
+PU__FN pu_status pu__cholmod_factor(pu__cholmod *c, double *logdet, double *kappa, pu_int n, pu_report *report)
+{
+    pu__logs logs = {0, 1};
+    SuiteSparse_long D = (SuiteSparse_long)c->A->ncol;
+    if (!cholmod_l_factorize(c->A, c->L, &c->common) || c->common.status < CHOLMOD_OK)
+        return pu__cholmod_failed(c, n, report);
+    const SuiteSparse_long *order = (const SuiteSparse_long *)c->L->Perm;
+    *kappa = 1;
+    for (SuiteSparse_long q = 0; q < (SuiteSparse_long)c->L->nsuper; q++) {
+        pu__node node = pu__node_of(c->L, q);
+        for (SuiteSparse_long l = 0; l < node.c; l++) {
+            SuiteSparse_long j = node.first + l, i = order[j];
+            double root = (size_t)j < c->L->minor ? ((const double *)c->L->x)[node.at + l * (node.tall + 1)] : 0;
+            if (!(root > 0))
+                return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, (pu_int)(i * D + i));
+            pu__logs_add(&logs, root * root);
+            *kappa = pu__max(*kappa, pu__cholmod_diagonal(c, i) / (root * root));
+        }
+    }
+    *logdet = logs.sum + log(logs.product);
+    return PU_OK;
+}
+
 /* A as a sparse matrix, its factor, log det A. With variances of all rows of Phi wanted, places of all rows are in A, zero
    where they are not observed. */
 PU__FN pu_status pu__cholmod_prepare(PU__PREPARE_ARGS)
@@ -18041,38 +18157,45 @@ PU__FN pu_status pu__cholmod_prepare(PU__PREPARE_ARGS)
     pu__cholmod *c = e->cholmod;
     pu__sparse *S = e->sparse;
     pu_int D = p->D;
-    SuiteSparse_long super = 0;
-    double kappa = 1, *wide = S->wide;
-    pu__logs logs = {0, 1};
     pu__cholmod_close(c);
     if (pu__sparse_make(S, p->model->Gamma, p->model->Phi, p->w_all, e->all_rows ? p->M : p->observed,
                         e->all_rows ? NULL : p->list))
         return pu__fail(report, PU_E_NOT_SYMMETRIC, "Gamma", n, -1);
     for (pu_int i = 0; i < S->start[D]; i++)
-        if (!pu__finite_double(wide[i]))
+        if (!pu__finite_double(S->wide[i]))
             return pu__fail(report, PU_NONFINITE, "A", n, -1);
     for (pu_int i = 0; i < D; i++) {
         e->diag[i] = (pu_real)S->wide_diag[i];
         if (!pu__finite_double(S->wide_diag[i]))
             return pu__fail(report, PU_NONFINITE, "A", n, i * D + i);
     }
-    if (!pu__cholmod_open(c, S) || !cholmod_l_factorize(c->A, c->L, &c->common) || c->common.status < CHOLMOD_OK)
-        return pu__cholmod_failed(c, n, report);
-    const SuiteSparse_long *order = (const SuiteSparse_long *)c->L->Perm;
-    for (pu_int j = 0; j < D; j++) {
-        /* L L' ends at `minor`; L diag(d) L' does not mind a negative d */
-        double pivot = (size_t)j < c->L->minor ? pu__cholmod_pivot(c->L, j, &super) : 0;
-        pu_int bad = (pu_int)order[j];
-        if (!(pivot > 0))
-            return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
-        pu__logs_add(&logs, pivot);
-        kappa = pu__max(kappa, S->wide_diag[order[j]] / pivot);
-    }
-    e->kappa = kappa;
     e->eps = DBL_EPSILON;
     e->lost = 1;
-    e->logdet = logs.sum + log(logs.product);
-    return PU_OK;
+    if (!pu__cholmod_open(c, S))
+        return pu__cholmod_failed(c, n, report);
+    return pu__cholmod_factor(c, &e->logdet, &e->kappa, n, report);
+}
+
+/* c->X = A^-1 b; gives b back. */
+PU__FN int pu__cholmod_take(pu__cholmod *c, cholmod_dense *b)
+{
+    int good = b && cholmod_l_solve2(CHOLMOD_A, c->L, b, NULL, &c->X, NULL, &c->Y, &c->E, &c->common);
+    (void)cholmod_l_free_dense(&b, &c->common);
+    return good;
+}
+
+/* to = A^-1 from, for every `step`-th entry of both. */
+PU__FN int pu__cholmod_vector(pu__cholmod *c, const double *from, pu_int step, double *to)
+{
+    pu_int D = (pu_int)c->A->ncol;
+    cholmod_dense *b = cholmod_l_allocate_dense((size_t)D, 1, (size_t)D, CHOLMOD_REAL, &c->common);
+    for (pu_int i = 0; b && i < D; i++)
+        ((double *)b->x)[i] = from[i * step];
+    if (!pu__cholmod_take(c, b))
+        return 0;
+    for (pu_int i = 0; i < D; i++)
+        to[i * step] = ((const double *)c->X->x)[i];
+    return 1;
 }
 
 /* x = A^-1 u, all columns at once. */
@@ -18081,91 +18204,158 @@ PU__FN pu_status pu__cholmod_solve(PU__COLUMNS_ARGS)
     pu__cholmod *c = e->cholmod;
     pu_int D = e->post->D;
     cholmod_dense *b = cholmod_l_allocate_dense((size_t)D, (size_t)k, (size_t)D, CHOLMOD_REAL, &c->common);
-    int good = b != NULL;
-    for (pu_int i = 0; good && i < D * k; i++)
+    for (pu_int i = 0; b && i < D * k; i++)
         ((double *)b->x)[i] = (double)pu__col(e->u, i / D)[i % D];
-    good = good && cholmod_l_solve2(CHOLMOD_A, c->L, b, NULL, &c->X, NULL, &c->Y, &c->E, &c->common);
-    for (pu_int i = 0; good && i < D * k; i++)
+    if (!pu__cholmod_take(c, b))
+        return pu__note_failure(e->post, PU_E_OPERATOR, "CHOLMOD (its solve: out of memory?)");
+    for (pu_int i = 0; i < D * k; i++)
         pu__col(e->x, i / D)[i % D] = (pu_real)((const double *)c->X->x)[i];
-    (void)cholmod_l_free_dense(&b, &c->common);
-    return good ? PU_OK : pu__note_failure(e->post, PU_E_OPERATOR, "CHOLMOD (its solve: out of memory?)");
+    return PU_OK;
 }
 
-/* Column j of Sigma in the places of L, from those behind it: s_i = sum_k Sigma_ik L_kj is added up in Z itself. mark: for each row
-   of the column its place behind the first one, else zero. */
-PU__FN void pu__takahashi_column(const cholmod_factor *L, SuiteSparse_long j, SuiteSparse_long *mark, double *Z)
+/* x'y in four sums, so that additions need not wait for each other. */
+PU__FN double pu__dot_double(SuiteSparse_long n, const double *x, const double *y)
 {
-    const SuiteSparse_long *p = (const SuiteSparse_long *)L->p, *row = (const SuiteSparse_long *)L->i + p[j],
-                           *count = (const SuiteSparse_long *)L->nz;
-    const double *x = (const double *)L->x + p[j];
-    double *z = Z + p[j], sum = 0;
-    SuiteSparse_long c = count[j];
-    for (SuiteSparse_long t = 1; t < c; t++) {
-        mark[row[t]] = t;
-        z[t] = 0;
-    }
-    for (SuiteSparse_long t = 1; t < c; t++) {
-        SuiteSparse_long k = row[t], end = p[k] + count[k];
-        double l = x[t], own = Z[p[k]] * l;
-        for (SuiteSparse_long r = p[k] + 1; r < end; r++) {
-            SuiteSparse_long at = mark[((const SuiteSparse_long *)L->i)[r]];
-            if (!at)
-                continue;
-            z[at] += Z[r] * l;
-            own += Z[r] * x[at];
-        }
-        z[t] += own;
-    }
-    for (SuiteSparse_long t = 1; t < c; t++) {
-        mark[row[t]] = 0;
-        z[t] = -z[t];
-        sum += z[t] * x[t];
-    }
-    z[0] = 1 / x[0] - sum;
+    double sum[4] = {0, 0, 0, 0};
+    SuiteSparse_long i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int l = 0; l < 4; l++)
+            sum[l] += x[i + l] * y[i + l];
+    for (; i < n; i++)
+        sum[0] += x[i] * y[i];
+    return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
-/* Sigma in the places of L, once; by how much A_ii exceeds 1 / Sigma_ii goes to e->lost, as in the banded engine. */
+/* y -= S u for `count` columns (ld apart) of u and y; S: r x r by columns. Four columns of S and some rows at a time, which stay close. */
+PU__FN void pu__minus_product(SuiteSparse_long r, const double *S, SuiteSparse_long count, const double *u, SuiteSparse_long ld_u,
+                              double *y, SuiteSparse_long ld)
+{
+    enum { TALL = 256 };
+    for (SuiteSparse_long top = 0; top < r; top += TALL) {
+        SuiteSparse_long tall = r - top < TALL ? r - top : TALL;
+        for (SuiteSparse_long j = 0; j < r; j += 4) {
+            SuiteSparse_long some = r - j < 4 ? r - j : 4;
+            const double *s[4];
+            for (int l = 0; l < 4; l++)
+                s[l] = S + (l < some ? j + l : j) * r + top;
+            for (SuiteSparse_long k = 0; k < count; k++) {
+                double by[4] = {0, 0, 0, 0}, *PU__RESTRICT to = y + k * ld + top;
+                for (SuiteSparse_long l = 0; l < some; l++)
+                    by[l] = u[k * ld_u + j + l];
+                for (SuiteSparse_long i = 0; i < tall; i++)
+                    to[i] -= s[0][i] * by[0] + s[1][i] * by[1] + (s[2][i] * by[2] + s[3][i] * by[3]);
+            }
+        }
+    }
+}
+
+/* S = Sigma_RR, both triangles, for the r rows behind the own ones of a supernode, from the supernodes that these are columns of. */
+PU__FN void pu__takahashi_gather(const pu__cholmod *c, SuiteSparse_long r, const SuiteSparse_long *rows, double *S)
+{
+    for (SuiteSparse_long t = 0; t < r; t++) {
+        pu__node from = pu__node_of(c->L, c->node[rows[t]]);
+        const double *column = c->Z + from.at + (rows[t] - from.first) * from.tall;
+        SuiteSparse_long at = 0;
+        for (SuiteSparse_long u = t; u < r; u++) {
+            if (rows[u] < from.first + from.c) /* a column of it as well */
+                at = rows[u] - from.first;
+            while (from.rows[at] < rows[u]) /* is there: rows ascend in both */
+                at++;
+            S[t * r + u] = S[u * r + t] = column[at];
+        }
+    }
+}
+
+/* Sigma_JJ and Sigma_RJ of supernode q, those behind being known. */
+PU__FN void pu__takahashi(const pu__cholmod *c, SuiteSparse_long q)
+{
+    pu__node node = pu__node_of(c->L, q);
+    SuiteSparse_long n = node.c, tall = node.tall, r = tall - n;
+    const double *L = (const double *)c->L->x + node.at;
+    double *Z = c->Z + node.at, *S = c->scratch, *U = S + r * r, *N = U + r * n; /* N = L_JJ^-1, n x n */
+    for (SuiteSparse_long k = n - 1; k >= 0; k--) {
+        double *u = U + k * r, scale = 1 / L[k * (tall + 1)];
+        memcpy(u, L + k * tall + n, (size_t)r * sizeof *u);
+        for (SuiteSparse_long j = k + 1; j < n; j++)
+            for (SuiteSparse_long i = 0; i < r; i++)
+                u[i] -= L[k * tall + j] * U[j * r + i];
+        for (SuiteSparse_long i = 0; i < r; i++)
+            u[i] *= scale;
+        memset(Z + k * tall, 0, (size_t)tall * sizeof *Z);
+        memset(N + k * n, 0, (size_t)n * sizeof *N);
+        N[k * (n + 1)] = 1;
+        for (SuiteSparse_long j = k; j < n; j++) { /* column k of it */
+            N[k * n + j] /= L[j * (tall + 1)];
+            for (SuiteSparse_long i = j + 1; i < n; i++)
+                N[k * n + i] -= L[j * tall + i] * N[k * n + j];
+        }
+    }
+    pu__takahashi_gather(c, r, node.rows + n, S);
+    pu__minus_product(r, S, n, U, r, Z + n, tall);
+    for (SuiteSparse_long k = 0; k < n; k++)
+        for (SuiteSparse_long j = k; j < n; j++) {
+            double sum = pu__dot_double(n - j, N + k * n + j, N + j * (n + 1)) - pu__dot_double(r, U + j * r, Z + k * tall + n);
+            Z[k * tall + j] = Z[j * tall + k] = sum;
+        }
+}
+
+/* Sigma in the places of L; *lost: by how much A_ii exceeds 1 / Sigma_ii, as in the banded engine. Returns whether there was memory. */
+PU__FN int pu__cholmod_selected(pu__cholmod *c, double *lost)
+{
+    cholmod_factor *L = c->L;
+    size_t D = L->n, most = 0;
+    c->where = (SuiteSparse_long *)cholmod_l_calloc(2 * D, sizeof(SuiteSparse_long), &c->common);
+    if (!c->where)
+        return 0;
+    c->node = c->where + D;
+    for (SuiteSparse_long q = 0; q < (SuiteSparse_long)L->nsuper; q++) {
+        pu__node node = pu__node_of(L, q);
+        size_t r = (size_t)(node.tall - node.c), n = (size_t)node.c, need = r * r + r * n + n * n;
+        most = need > most ? need : most;
+        for (SuiteSparse_long l = 0; l < node.c; l++)
+            c->node[node.first + l] = q;
+    }
+    c->entries = L->xsize;
+    c->room = most;
+    c->Z = (double *)cholmod_l_malloc(c->entries, sizeof(double), &c->common);
+    c->scratch = (double *)cholmod_l_malloc(c->room, sizeof(double), &c->common);
+    if (!c->Z || !c->scratch)
+        return 0;
+    for (SuiteSparse_long q = (SuiteSparse_long)L->nsuper - 1; q >= 0; q--)
+        pu__takahashi(c, q);
+    for (SuiteSparse_long j = 0; j < (SuiteSparse_long)D; j++) {
+        pu__node node = pu__node_of(L, c->node[j]);
+        SuiteSparse_long i = ((const SuiteSparse_long *)L->Perm)[j];
+        c->where[i] = j;
+        *lost = pu__max(*lost, pu__cholmod_diagonal(c, i) * c->Z[node.at + (j - node.first) * (node.tall + 1)]);
+    }
+    return 1;
+}
+
+/* The same for a datum, once. */
 PU__FN pu_status pu__cholmod_inverse(pu__direct *e)
 {
-    pu__cholmod *c = e->cholmod;
-    cholmod_factor *L = c->L;
-    pu_int D = e->post->D;
-    if (c->Z)
-        return PU_OK;
-    if (cholmod_l_change_factor(CHOLMOD_REAL, 0, 0, 1, 1, L, &c->common)) {
-        const SuiteSparse_long *p = (const SuiteSparse_long *)L->p;
-        c->entries = (size_t)p[D];
-        c->Z = (double *)cholmod_l_malloc(c->entries, sizeof(double), &c->common);
-        c->where = (SuiteSparse_long *)cholmod_l_calloc(2 * (size_t)D, sizeof(SuiteSparse_long), &c->common);
-    }
-    if (!c->Z || !c->where)
+    if (!e->cholmod->Z && !pu__cholmod_selected(e->cholmod, &e->lost))
         return pu__note_failure(e->post, PU_E_OPERATOR, "CHOLMOD (out of its own memory, for Sigma)");
-    c->mark = c->where + D;
-    for (pu_int j = D - 1; j >= 0; j--) {
-        pu_int i = (pu_int)((const SuiteSparse_long *)L->Perm)[j];
-        c->where[i] = j;
-        pu__takahashi_column(L, j, c->mark, c->Z);
-        e->lost = pu__max(e->lost, e->sparse->wide_diag[i] * c->Z[((const SuiteSparse_long *)L->p)[j]]);
-    }
     e->kappa = pu__max(e->kappa, e->lost);
     return PU_OK;
 }
 
 /* Sigma_ij where that is a place of L, else NaN. Rows ascend within a column. */
-PU__FN double pu__cholmod_at(const pu__cholmod *c, pu_int i, pu_int j)
+PU__FN double pu__cholmod_at(const void *self, pu_int i, pu_int j)
 {
-    const cholmod_factor *L = c->L;
+    const pu__cholmod *c = (const pu__cholmod *)self;
     SuiteSparse_long a = c->where[i], b = c->where[j], column = a < b ? a : b, row = a < b ? b : a;
-    SuiteSparse_long low = ((const SuiteSparse_long *)L->p)[column], high = low + ((const SuiteSparse_long *)L->nz)[column];
-    const SuiteSparse_long *rows = (const SuiteSparse_long *)L->i;
+    pu__node node = pu__node_of(c->L, c->node[column]);
+    SuiteSparse_long low = 0, high = node.tall;
     while (high - low > 1) {
         SuiteSparse_long middle = low + (high - low) / 2;
-        if (rows[middle] <= row)
+        if (node.rows[middle] <= row)
             low = middle;
         else
             high = middle;
     }
-    return rows[low] == row ? c->Z[low] : (double)NAN;
+    return node.rows[low] == row ? c->Z[node.at + (column - node.first) * node.tall + low] : (double)NAN;
 }
 
 /* phi_m'Sigma phi_m, and where z is not NULL z = Sigma phi_m in the row's own places; NaN where L has not all of them. */
@@ -18201,7 +18391,9 @@ PU__FN pu_status pu__cholmod_sigma(PU__SIGMA_ARGS)
     double half = (double)e->times / 2;
     if (pu__cholmod_inverse(e))
         return PU_E_OPERATOR;
-    for (pu_int i = 0; s->want_Gamma && i < p->D; i++) {
+    if (s->want_Gamma && Gamma->form == PU_FORM_LATTICE)
+        pu__lattice_traces(Gamma, half, pu__cholmod_at, e->cholmod, lane);
+    for (pu_int i = 0; s->want_Gamma && Gamma->form != PU_FORM_LATTICE && i < p->D; i++) {
         if (!g)
             lane[pu__diagonal_full(Gamma) ? i : 0] += (pu_real)(half * pu__cholmod_at(e->cholmod, i, i));
         for (pu_int t = g ? g->start[i] : 0; g && t < g->start[i + 1]; t++)
@@ -18282,6 +18474,7 @@ typedef struct {
     pu_real *value2;
     double *square;      /* n1 + n2: diagonal of Z'Z */
     double pairs;        /* sum over the rows of C of their squared lengths: what forming S takes */
+    double factor_flops, factor_entries; /* of CHOLMOD's factor of R + Z'Z, -1: not known */
 } pu__cells;
 
 /* Room for them: no more than the rows have. */
@@ -18399,6 +18592,60 @@ PU__FN void pu__cells_matrix(const pu__cells *c, int others, pu_int rows, pu_int
     }
 }
 
+/* Cells of C and B. */
+PU__FN pu_int pu__cells_count(const pu__cells *c)
+{
+    return c->start[c->n1] + (c->levels.groups > 2 ? c->start2[c->n2] : 0);
+}
+
+#ifdef PU_USE_CHOLMOD
+/* (R + Z'Z) as CHOLMOD wants it, lower triangle by columns: the diagonal, then C and B as they are. Of C and B `value`, `value2`. */
+PU__FN int pu__cells_open(const pu__cells *c, pu__cholmod *to, const double *diagonal, const pu_real *value, const pu_real *value2)
+{
+    pu_int n = c->n1 + c->n2;
+    if (!pu__cholmod_room(to, n, n + pu__cells_count(c), -1))
+        return 0;
+    SuiteSparse_long *start = (SuiteSparse_long *)to->A->p, *index = (SuiteSparse_long *)to->A->i, at = 0;
+    double *x = (double *)to->A->x;
+    for (pu_int l = 0; l < n; l++) {
+        int second = l >= c->n1, there = !second || c->levels.groups > 2;
+        const pu_int *from = second ? c->start2 + l - c->n1 : c->start + l;
+        start[l] = at;
+        index[at] = l;
+        x[at++] = diagonal[l];
+        for (pu_int s = there ? from[0] : 0; there && s < from[1]; s++) {
+            index[at] = c->n1 + (second ? c->col2 : c->col)[s];
+            x[at++] = (double)(second ? value2 : value)[s];
+        }
+    }
+    start[n] = at;
+    return pu__cholmod_analyse(to);
+}
+#endif
+
+/* What CHOLMOD's price is made of, which depends on who meets whom: found out once for a model, and only where it may be less than
+   Schur's, S being mostly zeros, and does not take long itself: groups within groups, or few cells. In memory from malloc. */
+PU__FN void pu__cells_analyse(pu__cells *c)
+{
+    c->factor_flops = c->factor_entries = -1;
+#ifdef PU_USE_CHOLMOD
+    static const pu_allocator ours = PU__ZERO;
+    int nested = c->start[c->n1] <= (c->levels.groups - 1) * c->n1;
+    double n2 = (double)c->n2;
+    if (8 * c->pairs > n2 * n2 || (!nested && pu__cells_count(c) > 300000))
+        return;
+    pu__cholmod *one = (pu__cholmod *)pu__alloc(&ours, sizeof *one);
+    if (!one)
+        return;
+    if (pu__cells_open(c, one, c->square, c->value, c->value2)) {
+        c->factor_flops = one->common.fl;
+        c->factor_entries = one->common.lnz;
+    }
+    pu__cholmod_close(one);
+    pu__release(&ours, one, sizeof *one);
+#endif
+}
+
 /* The cells of all rows. Arrays are zero before. */
 PU__FN void pu__cells_fill(pu__cells *c)
 {
@@ -18422,6 +18669,7 @@ PU__FN void pu__cells_fill(pu__cells *c)
         double count = (double)(c->start[i + 1] - c->start[i]);
         c->pairs += count * count;
     }
+    pu__cells_analyse(c);
 }
 
 /* ---- a datum: sums over its rows ---- */
@@ -18445,6 +18693,8 @@ typedef struct {
     pu_real *d1;             /* n1: 1 / D1 */
     pu_real *d2, *diag;      /* n2: D2, the diagonal of S */
     double logdet;           /* log det D1 */
+    pu_engine engine;        /* iterative, Schur or CHOLMOD */
+    pu__cholmod *cholmod;    /* R + Z'Z, its factor, its inverse */
     /* Schur */
     pu_int *start_t;         /* n2 + 1: C by its columns, */
     int32_t *row_t;
@@ -18912,10 +19162,11 @@ PU__FN void pu__crossed_spread(const pu__crossed *x)
     }
 }
 
-/* Memory; cells, p, most, threads are set. schur: for that engine, inverse: S^-1 as well. gaps: some rows are missing. */
-PU__FN void pu__crossed_layout(pu__crossed *x, pu__arena *arena, int schur, int inverse, int gaps)
+/* Memory; cells, p, most, threads, engine are set. inverse: S^-1 as well. gaps: some rows are missing. */
+PU__FN void pu__crossed_layout(pu__crossed *x, pu__arena *arena, int inverse, int gaps)
 {
     const pu__cells *c = x->cells;
+    int schur = x->engine == PU_SCHUR;
     pu_int levels = c->n1 + c->n2, G = c->levels.groups, n = schur ? c->n2 : 0, p = x->p;
     x->own = pu__reals(arena, gaps ? c->start[c->n1] : 0, 1);
     x->own2 = pu__reals(arena, gaps && G > 2 ? c->start2[c->n2] : 0, 1);
@@ -18935,6 +19186,12 @@ PU__FN void pu__crossed_layout(pu__crossed *x, pu__arena *arena, int schur, int 
     x->root = pu__reals(arena, c->n2, 1);
     x->column = pu__reals(arena, c->n2, 1);
     x->row_sum = pu__doubles(arena, c->n2, 1);
+#ifdef PU_USE_CHOLMOD
+    if (x->engine == PU_CHOLMOD)
+        x->cholmod = (pu__cholmod *)pu__take(arena, 1, 1, sizeof *x->cholmod);
+    if (x->cholmod)
+        x->cholmod->open = 0;
+#endif
     if (!schur)
         return;
     x->spread = pu__reals(arena, c->n1, 1);
@@ -19068,7 +19325,7 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
         return "options.engine (PU_CHOLMOD: compile with PU_USE_CHOLMOD, link -lcholmod)";
 #endif
     if (engine == PU_CHOLMOD && !pu__sparse_forms(G, P))
-        return "Gamma, Phi (PU_CHOLMOD: Gamma a diagonal or pu_csr, Phi a pu_csr or diagonal)";
+        return "Gamma, Phi (PU_CHOLMOD: Gamma a diagonal, pu_csr or pu_lattice, Phi a pu_csr or diagonal)";
     if (engine != PU_BANDED && engine != PU_KALMAN)
         return NULL;
     if (!G->band_add || G->band < 0)
@@ -19399,7 +19656,7 @@ PU__FN pu_status pu__job_sparse(pu__job *job, pu_report *report)
     if (!pu__sparse_forms(job->Gamma, job->Phi) || job->device || job->D >= INT32_MAX || job->M >= INT32_MAX ||
         job->Phi->params >= INT32_MAX)
         return job->plan.made ? pu__refuse(report, PU_E_UNSUPPORTED,
-                                           "options.solve.preconditioner (Gamma a diagonal or pu_csr, Phi a pu_csr or diagonal)")
+                                           "options.solve.preconditioner (Gamma a diagonal, pu_csr or pu_lattice, Phi a pu_csr or diagonal)")
                               : PU_OK;
     for (pu_int n = 0; n < job->N; n++) {
         double room = pu__sparse_bound(job->Gamma, NULL, 0, NULL), all = (double)job->D * (double)(job->D - 1) / 2;
@@ -19421,7 +19678,9 @@ PU__FN pu_status pu__job_sparse(pu__job *job, pu_report *report)
     if (job->room * (double)sizeof(pu_real) >= (double)PTRDIFF_MAX / 8)
         return pu__refuse(report, PU_E_OVERFLOW, "entries of A");
 #ifdef PU_USE_CHOLMOD
-    if (job->engine == PU_ENGINE_AUTO || job->engine == PU_CHOLMOD)
+    if (job->Gamma->form == PU_FORM_LATTICE && !phi)
+        pu__lattice_fill(pu__field(job->Gamma), &job->factor_entries, &job->factor_flops);
+    else if (job->engine == PU_ENGINE_AUTO || job->engine == PU_CHOLMOD)
         pu__cholmod_price(job);
 #endif
     return PU_OK;
@@ -19451,7 +19710,8 @@ PU__FN int pu__crossed_serves(const pu__job *job)
     const pu_blocks *blocks = pu__blocks_of(job->Gamma);
     const pu__cells *cells = (const pu__cells *)job->Phi->aux;
     int forms = pu__is_effects(job->model) && !job->model->nu && o->tied_psi;
-    int engine = job->engine == PU_ENGINE_AUTO || job->engine == PU_ITERATIVE || job->engine == PU_SCHUR;
+    int engine = job->engine == PU_ENGINE_AUTO || job->engine == PU_ITERATIVE || job->engine == PU_SCHUR ||
+                 (job->engine == PU_CHOLMOD && job->kind == PU_EXACT);
     int columns = (out->x && !job->moments) || out->residual || out->alpha || out->beta || out->precond || o->delta || o->x0;
     int solver = (o->solve.solver != PU_CG && o->solve.solver != PU_PCG) || o->solve.precond || o->solve.iterations ||
                  o->rao_blackwell || o->columns;
@@ -19472,16 +19732,26 @@ PU__FN int pu__crossed_inverse(const pu__job *job)
     return job->any_grad || job->want_variance || job->want_fit || job->want_draws;
 }
 
+/* Predicted nanoseconds of CHOLMOD: A, its order and its factor; Sigma takes about as many operations, without matrices to multiply. */
+PU__FN double pu__factor_cost(double entries, double factor_entries, double factor_flops, double inverse)
+{
+    return 150 * entries + 60 * factor_entries + (0.2 + 1.8 * inverse) * factor_flops;
+}
+
 /* Predicted nanoseconds of a datum of mixed effects: passes over the rows; Schur: S by pairs of cells, factor and inverse; else
    some 20 sweeps over the cells for each block of probes. */
 PU__FN double pu__crossed_cost(const pu__job *job, pu_engine engine)
 {
     const pu__cells *c = job->cross.cells;
     double n = (double)c->n2, G = (double)c->levels.groups, inverse = pu__crossed_inverse(job);
-    double cells = (double)(c->start[c->n1] + (c->levels.groups > 2 ? c->start2[c->n2] : 0));
+    double cells = (double)pu__cells_count(c);
     double rows = 15 * (double)job->M * (G + 2 * (double)job->cross.p);
     double blocks = 1 + ceil((double)pu__most(job->K, 1) / (double)PU__ABEAM);
-    if (engine == PU_SCHUR)
+    if (engine == PU_CHOLMOD && c->factor_flops >= 0)
+        return rows + pu__factor_cost(cells + (double)job->D, c->factor_entries, c->factor_flops, inverse);
+    if (engine == PU_CHOLMOD && job->engine != PU_CHOLMOD)
+        return PU__NEVER;
+    if (engine != PU_ITERATIVE) /* asked for, CHOLMOD takes about as long where S is full */
         return rows + 0.8 * c->pairs * (1 + inverse) + PU__NS_MATRIX * (0.13 + 0.3 * inverse) * n * n * n;
     return rows + blocks * 20 * (4 * cells + 40 * n);
 }
@@ -19538,10 +19808,7 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
                seen * PU__NS * (gamma + (plain ? 0 : 2 * flops));
     case PU_BANDED: return D * (20 + 2 * band * band * (1 + grad));
     case PU_CHOLMOD:
-        /* A, its order and its factor; Sigma takes about as many operations, without matrices to multiply */
-        return job->factor_flops < 0 ? PU__NEVER
-                                     : 150 * (2 * job->room + D) + 60 * job->factor_entries +
-                                           (0.2 + 1.8 * grad) * job->factor_flops;
+        return job->factor_flops < 0 ? PU__NEVER : pu__factor_cost(2 * job->room + D, job->factor_entries, job->factor_flops, grad);
     case PU_KALMAN:
         if (job->Gamma->form == PU_FORM_CHAIN)
             return pu__chain_cost(pu__chain_of(job->Gamma), grad > 0);
@@ -19610,12 +19877,13 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed, pu_int time
         return job->engine;
     if (job->Gamma->form == PU_FORM_CHAIN)
         return PU_KALMAN;
-    /* exact where that takes less than half a second, or less than probes */
-    if (job->crossed && (job->kind == PU_EXACT || pu__crossed_cost(job, PU_SCHUR) <
-                                                      pu__max(5e8, pu__crossed_cost(job, PU_ITERATIVE))))
-        return PU_SCHUR;
-    if (job->crossed)
-        return PU_ITERATIVE;
+    if (job->crossed) { /* exact where that takes less than half a second, or less than probes */
+        double schur = pu__crossed_cost(job, PU_SCHUR), cholmod = pu__crossed_cost(job, PU_CHOLMOD);
+        double exact = cholmod < schur ? cholmod : schur;
+        if (job->kind != PU_EXACT && !(exact < pu__max(5e8, pu__crossed_cost(job, PU_ITERATIVE))))
+            return PU_ITERATIVE;
+        return cholmod < schur ? PU_CHOLMOD : PU_SCHUR;
+    }
     for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
         /* with D observations or more the dual matrix has an eigenvalue 1 for each beyond D, however large the others */
         if (e == PU_DUAL && observed >= job->D)
@@ -19637,6 +19905,10 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
         return "Gamma.sample (or give options.delta)";
     if (engine == PU_CHOLMOD && pu__sparse_forms(job->Gamma, job->Phi) && job->room < 0)
         return "options.engine (PU_CHOLMOD: D, M or the entries of Phi are 2^31 or more)";
+#ifdef PU_USE_CHOLMOD
+    if (engine == PU_CHOLMOD && pu__is_effects(job->model))
+        return job->crossed ? NULL : "options.engine (PU_CHOLMOD: mixed effects by PU_EXACT, columns are not told)";
+#endif
     if (engine == PU_SCHUR)
         return job->crossed ? NULL : "Schur: of pu_model_effects alone, and its columns are not told (or take another engine)";
     return pu__engine_lacks(engine, job->model, job->out);
@@ -19766,6 +20038,8 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
             pu__put_number(&t, ", of mixed effects, ", job->cross.n1);
             pu__put_number(&t, " levels eliminated, ", job->cross.n2);
             pu__put_whole(&t, " left (predicted ms: schur ", 1e-6 * pu__crossed_cost(job, PU_SCHUR));
+            if (pu__crossed_cost(job, PU_CHOLMOD) < PU__NEVER)
+                pu__put_whole(&t, ", cholmod ", 1e-6 * pu__crossed_cost(job, PU_CHOLMOD));
             pu__put_whole(&t, ", iterative ", 1e-6 * pu__crossed_cost(job, PU_ITERATIVE));
             pu__put(&t, ")");
             continue;
@@ -19962,7 +20236,8 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     if (job->crossed) {
         pu__crossed *x = &job->cross;
         pu_int probes = pu__most(job->K, 1);
-        pu__crossed_layout(x, arena, job->served[PU_SCHUR] > 0, pu__crossed_inverse(job), job->gaps);
+        x->engine = job->served[PU_SCHUR] ? PU_SCHUR : job->served[PU_CHOLMOD] ? PU_CHOLMOD : PU_ITERATIVE;
+        pu__crossed_layout(x, arena, pu__crossed_inverse(job), job->gaps);
         x->traces = pu__doubles(arena, probes, x->cells->levels.groups);
         x->base = pu__doubles(arena, x->cells->levels.groups, 1);
         x->constants = job->served[PU_ITERATIVE] && job->K > 0 && !job->moments ? pu__min(x->cells->levels.groups - 1, x->most) : 0;
@@ -21961,6 +22236,52 @@ PU__FN void pu__crossed_order(const pu__crossed *x, const double *from, pu_real 
         *to++ = (pu_real)from[x->n1 + x->n2 + i];
 }
 
+/* Entry (i, j) of (R + Z'Z)^-1 from CHOLMOD, for levels that some row has. */
+PU__FN double pu__crossed_selected(const pu__crossed *x, pu_int i, pu_int j)
+{
+#ifdef PU_USE_CHOLMOD
+    return pu__cholmod_at(x->cholmod, i, j);
+#else
+    return (void)x, (void)i, (void)j, (double)NAN;
+#endif
+}
+
+/* to = (R + Z'Z)^-1 from by CHOLMOD, for every `step`-th entry of both. */
+PU__FN pu_status pu__crossed_sparse(const pu__crossed *x, const double *from, pu_int step, double *to, pu_report *report)
+{
+#ifdef PU_USE_CHOLMOD
+    if (pu__cholmod_vector(x->cholmod, from, step, to))
+        return PU_OK;
+#else
+    (void)x, (void)from, (void)step, (void)to;
+#endif
+    return pu__fail(report, PU_E_MEMORY, "CHOLMOD (its own memory, beyond the workspace)", -1, -1);
+}
+
+/* Its factor for datum n, and with `inverse` what is known of (R + Z'Z)^-1; log det of it. */
+PU__FN pu_status pu__crossed_prepare(pu__crossed *x, int inverse, pu_int n, double *logdet, pu_report *report)
+{
+#ifdef PU_USE_CHOLMOD
+    const pu__cells *c = x->cells;
+    double *diagonal = x->mean; /* which is not there yet */
+    memcpy(diagonal, x->square, (size_t)(x->n1 + x->n2) * sizeof *diagonal);
+    for (pu_int g = 0; g < c->levels.groups; g++)
+        for (pu_int l = 0; l < c->levels.group[g].levels; l++)
+            diagonal[pu__cells_place(x->cells, g) + l] += x->rho[g];
+    pu__cholmod_close(x->cholmod);
+    if (!pu__cells_open(c, x->cholmod, diagonal, x->value, x->value2))
+        return pu__cholmod_failed(x->cholmod, n, report);
+    if (pu__cholmod_factor(x->cholmod, logdet, &x->kappa, n, report))
+        return report->status;
+    if (inverse && !pu__cholmod_selected(x->cholmod, &x->kappa))
+        return pu__cholmod_failed(x->cholmod, n, report);
+    return PU_OK;
+#else
+    (void)x, (void)inverse, (void)n, (void)logdet;
+    return pu__refuse(report, PU_E_UNSUPPORTED, "options.engine");
+#endif
+}
+
 /* ---- what a column tells ---- */
 
 /* u = M 1_g / |M^1/2 1_g|: the constant vector of group g. */
@@ -22097,13 +22418,17 @@ PU__FN pu_status pu__crossed_solve(pu__job *job, pu_int n, pu_int first, pu_int 
 }
 
 /* The mean without b, what the constant vectors tell for the probes, and W: right-hand sides Z'e, M 1_g / |M^1/2 1_g| and Z'X. */
-PU__FN pu_status pu__crossed_means(pu__job *job, pu_int n, int schur, pu_report *report)
+PU__FN pu_status pu__crossed_means(pu__job *job, pu_int n, pu_report *report)
 {
     pu__crossed *x = &job->cross;
     pu__run *g = &job->workers->run;
+    int schur = x->engine == PU_SCHUR;
     pu_int cols = 1 + x->constants + x->p, k;
     (void)pu__direct_record(job, n, n * job->cols);
-    for (pu_int first = 0; first < cols; first += k) {
+    for (pu_int i = 0; x->engine == PU_CHOLMOD && i < cols; i++)
+        if (pu__crossed_sparse(x, i ? x->zx + i - 1 : x->zy, i ? x->p : 1, i ? x->W + i - 1 : x->mean, report))
+            return report->status;
+    for (pu_int first = 0; x->engine != PU_CHOLMOD && first < cols; first += k) {
         k = schur || x->n2 == 0 ? 1 : pu__min(x->most, cols - first);
         for (pu_int j = 0; j < k; j++) {
             pu_int kind = pu__crossed_kind(x, first + j);
@@ -22181,16 +22506,22 @@ PU__FN void pu__crossed_flat_traces(const pu__crossed *x, double *trace)
             trace[g] += pu__crossed_flat(x, x->W + (pu__cells_place(x->cells, g) + l) * x->p);
 }
 
-/* Schur: traces of the blocks of the inverse. */
+/* Exact engines: entry l of the diagonal of (R + Z'Z)^-1, over [z_1 | z_2]. */
+PU__FN double pu__crossed_diagonal(const pu__crossed *x, pu_int l)
+{
+    if (x->engine == PU_CHOLMOD)
+        return pu__crossed_selected(x, l, l);
+    return l < x->n1 ? (double)x->spread[l] : (double)x->S[(l - x->n1) * (x->n2 + 1)];
+}
+
+/* Exact engines: traces of the blocks of the inverse. */
 PU__FN void pu__crossed_traces(const pu__crossed *x, double *trace)
 {
     const pu_levels *a = &x->cells->levels;
     for (pu_int g = 0; g < a->groups; g++) {
         trace[g] = 0;
-        for (pu_int l = 0; l < a->group[g].levels; l++) {
-            pu_int j = x->cells->at[g] + l;
-            trace[g] += g == x->cells->first ? (double)x->spread[l] : (double)x->S[j * (x->n2 + 1)];
-        }
+        for (pu_int l = 0; l < a->group[g].levels; l++)
+            trace[g] += pu__crossed_diagonal(x, pu__cells_place(x->cells, g) + l);
     }
 }
 
@@ -22251,7 +22582,8 @@ PU__FN pu_status pu__crossed_blocks(pu__job *job, pu_int n,
 {
     pu__crossed *x = &job->cross;
     pu_int blocks = (job->K + x->most - 1) / x->most;
-    PU__PARALLEL((dynamic, 1), job->threads)
+    /* a factor of CHOLMOD serves one at a time */
+    PU__PARALLEL((dynamic, 1), x->engine == PU_CHOLMOD ? 1 : job->threads)
     for (pu_int b = 0; b < blocks; b++) {
         pu_report *one = x->reports + b;
         pu__report_clear(one);
@@ -22311,26 +22643,26 @@ PU__FN void pu__crossed_delta(const pu__job *job, pu_int n, pu_int sample, doubl
 PU__FN pu_status pu__crossed_draw(pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_report *report)
 {
     const pu__crossed *x = &job->cross;
-    int schur = job->served[PU_SCHUR] > 0, iterates = !schur && x->n2 > 0;
+    int schur = x->engine == PU_SCHUR, solves = x->engine == PU_ITERATIVE && x->n2 > 0;
     pu__run *g = &w->run;
     pu_int levels = x->n1 + x->n2, k = pu__min(x->most, job->K - first);
     pu_status status = PU_OK;
-    if (iterates)
+    if (solves)
         pu__run_set(g, PU_PCG, k);
     for (pu_int j = 0; j < k; j++) {
         pu_real *u = pu__col(w->draws, j);
         pu__crossed_delta(job, n, first + j, w->delta + j * levels);
         pu__crossed_reduce(x, w->delta + j * levels, 1, w->whole, u);
-        if (iterates)
+        if (solves)
             pu__copy(pu__col(g->u, j), u, x->n2);
     }
-    if (iterates)
+    if (solves)
         status = pu__run_block(g, NULL, 0, n, 1 + first, report);
     for (pu_int j = 0; j < k && !pu__fatal(status); j++) {
         pu_real *u = pu__col(w->draws, j);
         pu_int at = n * job->cols + 1 + first + j;
         pu__staged_column *column = pu__direct_record(job, n, at);
-        if (iterates) {
+        if (solves) {
             pu__copy(u, pu__col(g->x, j), x->n2);
             pu__column_record(g, j, &column->record);
         }
@@ -22338,7 +22670,10 @@ PU__FN pu_status pu__crossed_draw(pu__job *job, pu__worker *w, pu_int n, pu_int 
             w->whole[i] = pu__dot(x->n2, NULL, x->S + i * x->n2, u);
         if (schur)
             pu__narrow(x->n2, w->whole, u);
-        pu__crossed_complete(x, w->delta + j * levels, 1, u, w->whole);
+        if (x->engine != PU_CHOLMOD)
+            pu__crossed_complete(x, w->delta + j * levels, 1, u, w->whole);
+        else if (pu__crossed_sparse(x, w->delta + j * levels, 1, w->whole, report))
+            return report->status;
         pu__crossed_order(x, w->whole, job->stage.x + at * job->D);
     }
     return status;
@@ -22392,9 +22727,9 @@ PU__FN void pu__crossed_variances(pu__job *job, pu_int n)
     pu__crossed *x = &job->cross;
     pu_int levels = x->n1 + x->n2, p = x->p;
     double *to = job->workers->whole;
-    if (job->served[PU_SCHUR] > 0)
+    if (x->engine != PU_ITERATIVE)
         for (pu_int l = 0; l < levels; l++)
-            to[l] = l < x->n1 ? (double)x->spread[l] : (double)x->S[(l - x->n1) * (x->n2 + 1)];
+            to[l] = pu__crossed_diagonal(x, l);
     else
         pu__crossed_sampled(job, n, to);
     for (pu_int l = 0; l < levels && p > 0; l++)
@@ -22422,18 +22757,21 @@ PU__FN double pu__crossed_row_variance(const pu__job *job, pu_int n, pu_int m)
     const pu_levels *a = &x->cells->levels;
     const pu_int *at = x->cells->at;
     double sum = 0;
-    for (pu_int k = 1; k <= job->K && !job->served[PU_SCHUR]; k++) {
+    for (pu_int k = 1; k <= job->K && x->engine == PU_ITERATIVE; k++) {
         const pu_real *z = job->stage.x + (n * job->cols + k) * job->D;
         double one = 0;
         for (pu_int g = 0; g < a->groups; z += a->group[g++].levels)
             one += pu__slope(a->group + g, m) * (double)z[a->group[g].level[m]];
         sum += one * one / (double)job->K;
     }
-    for (pu_int g = 0; g < a->groups && job->served[PU_SCHUR]; g++)
+    for (pu_int g = 0; g < a->groups && x->engine != PU_ITERATIVE; g++)
         for (pu_int h = 0; h <= g; h++) {
             pu_int i = at[g] + a->group[g].level[m], j = at[h] + a->group[h].level[m];
             double slopes = (g == h ? 1 : 2) * pu__slope(a->group + g, m) * pu__slope(a->group + h, m), entry;
-            if (g == x->cells->first)
+            if (x->engine == PU_CHOLMOD)
+                entry = pu__crossed_selected(x, pu__cells_place(x->cells, g) + a->group[g].level[m],
+                                             pu__cells_place(x->cells, h) + a->group[h].level[m]);
+            else if (g == x->cells->first)
                 entry = g == h ? (double)x->spread[i] : pu__crossed_between(x, i, j);
             else
                 entry = h == x->cells->first ? pu__crossed_between(x, j, i) : (double)x->S[i * x->n2 + j];
@@ -22493,7 +22831,7 @@ PU__FN void pu__crossed_samples(pu__job *job, pu_int n)
 /* What pu_posterior and pu_predict want of datum n besides its mean. */
 PU__FN pu_status pu__crossed_moments(pu__job *job, pu_int n, pu_report *report)
 {
-    int sampled = job->K > 0 && (job->want_draws || (!job->served[PU_SCHUR] && (job->variance || job->fit)));
+    int sampled = job->K > 0 && (job->want_draws || (job->cross.engine == PU_ITERATIVE && (job->variance || job->fit)));
     pu__crossed_order(&job->cross, job->cross.mean, job->stage.x + n * job->cols * job->D);
     if (!sampled && job->cols > 1)
         pu__zeros(job->stage.x + (n * job->cols + 1) * job->D, job->K * job->D);
@@ -22543,16 +22881,17 @@ PU__FN double pu__crossed_kappa(const pu__crossed *x, int schur, double low)
 }
 
 /* Gradients, log det and values of datum n once its mean is known. */
-PU__FN pu_status pu__crossed_finish(pu__job *job, pu_int n, int schur, double logdet, pu_report *report)
+PU__FN pu_status pu__crossed_finish(pu__job *job, pu_int n, double logdet, pu_report *report)
 {
     pu__crossed *x = &job->cross;
+    int exact = x->engine != PU_ITERATIVE;
     const pu_levels *a = &x->cells->levels;
     const pu__slots *s = &job->slots;
     pu__staged_column *column = job->columns + n * job->cols;
     pu_int G = a->groups, levels = x->n1 + x->n2;
     pu_real *lane = job->grads, *eta = job->etas > 1 ? job->eta_grad + n * job->M : lane + s->eta;
     double residual = pu__crossed_residuals(job, n, job->out->eta ? eta : NULL, column), prior = 0;
-    double kappa = schur ? x->kappa : pu__crossed_kappa(x, 0, column->low);
+    double kappa = exact ? x->kappa : pu__crossed_kappa(x, 0, column->low);
     for (pu_int g = 0; g < G; g++) {
         const double *mean = x->mean + pu__cells_place(x->cells, g);
         double square = 0;
@@ -22576,18 +22915,19 @@ PU__FN pu_status pu__crossed_finish(pu__job *job, pu_int n, int schur, double lo
     column->nll_rounding = (double)PU__EPS * (fabs(column->value) + fabs(logdet) + kappa);
     /* log det A = log det (A / beta) + D log beta */
     logdet += (double)job->D * log(x->beta);
-    if (schur) {
+    if (exact) {
         job->logdet[n] = logdet;
-        pu__crossed_traces(x, x->traces);
+        if (job->any_grad)
+            pu__crossed_traces(x, x->traces);
     } else if (job->K > 0 && !job->moments && pu__fatal(pu__crossed_probes(job, n, report)))
         return report->status;
-    for (pu_int k = 0; k < (schur ? 1 : job->K) && job->any_grad; k++) {
-        pu_int group = schur || !s->groups ? 0 : s->group + k * s->groups / s->probes * s->eta;
+    for (pu_int k = 0; k < (exact ? 1 : job->K) && job->any_grad; k++) {
+        pu_int group = exact || !s->groups ? 0 : s->group + k * s->groups / s->probes * s->eta;
         pu__crossed_flat_traces(x, x->traces + k * G);
-        pu__crossed_terms(job, x->traces + k * G, schur ? 1 : 1 / (double)job->K, lane + group);
+        pu__crossed_terms(job, x->traces + k * G, exact ? 1 : 1 / (double)job->K, lane + group);
     }
     for (pu_int k = 1; k < job->cols; k++) {
-        if (schur || job->moments)
+        if (exact || job->moments)
             (void)pu__direct_record(job, n, n * job->cols + k);
         else
             job->columns[n * job->cols + k].logdet += logdet;
@@ -22599,13 +22939,13 @@ PU__FN pu_status pu__crossed_finish(pu__job *job, pu_int n, int schur, double lo
 PU__FN pu_status pu__crossed_datum(pu__job *job, pu_int n, pu_report *report)
 {
     pu__crossed *x = &job->cross;
-    int schur = job->served[PU_SCHUR] > 0;
+    int schur = x->engine == PU_SCHUR, inverse = job->any_grad || job->variance || job->fit || job->want_draws;
     double logdet;
     pu__crossed_load(x, job->data, job->model, n);
     pu__crossed_scale(x, pu__blocks_of(job->Gamma)->precision, (double)job->model->psi[0]);
     job->observed[n] = x->observed;
     job->c[n] = (x->beta * x->ee - (double)x->observed * log(x->beta)) / 2;
-    job->served_by[n] = (unsigned char)(schur ? PU_SCHUR : PU_ITERATIVE);
+    job->served_by[n] = (unsigned char)x->engine;
     logdet = schur ? x->logdet : 0;
     if (schur) {
         pu__crossed_transpose(x);
@@ -22615,23 +22955,26 @@ PU__FN pu_status pu__crossed_datum(pu__job *job, pu_int n, pu_report *report)
             return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad);
         x->kappa = pu__crossed_kappa(x, 1, 0);
         logdet += 2 * pu__log_diagonal(x->n2, x->S, x->n2 + 1);
+    } else if (x->engine == PU_CHOLMOD) {
+        if (pu__crossed_prepare(x, inverse, n, &logdet, report))
+            return report->status;
     } else {
         for (int t = 0; t < job->threads && x->n2 > 0; t++) /* the preconditioner: diag(S) */
             if (pu__set_m(&job->workers[t].run, 0, NULL, x->diag, n, report))
                 return report->status;
         pu__crossed_known(x);
     }
-    if (pu__fatal(pu__crossed_means(job, n, schur, report)))
+    if (pu__fatal(pu__crossed_means(job, n, report)))
         return report->status;
     pu_int bad = pu__crossed_border(x, &logdet);
     if (bad >= 0)
         return pu__fail(report, PU_E_NOT_DEFINITE, "A (REML: the observed rows do not identify the coefficient of this index)", n,
                         bad);
-    if (schur && (job->any_grad || job->variance || job->fit || job->want_draws)) {
+    if (schur && inverse) {
         pu__crossed_invert(x);
         pu__crossed_spread(x);
     }
-    if (pu__fatal(pu__crossed_finish(job, n, schur, logdet, report)))
+    if (pu__fatal(pu__crossed_finish(job, n, logdet, report)))
         return report->status;
     return job->stage.x ? pu__crossed_moments(job, n, report) : report->status;
 }
@@ -22645,6 +22988,9 @@ PU__FN pu_status pu__crossed_run(pu__job *job, pu_report *report)
         pu__report_clear(&one);
         pu__keep_worse(report, pu__crossed_datum(job, n, &one), &one);
     }
+#ifdef PU_USE_CHOLMOD
+    pu__cholmod_close(job->cross.cholmod);
+#endif
     for (int t = 0; t < job->threads; t++)
         report->products += job->workers[t].run.products;
     report->iterations = 0;
@@ -24249,7 +24595,7 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
     pu_options used = PU__ZERO;
     if (options)
         used = *options;
-    int own = used.solve.solver == PU_PCG && !used.solve.precond && !used.solve.M;
+    int own = used.solve.solver == PU_PCG && !used.solve.precond && !used.solve.M && !used.solve.preconditioner;
     /* no derivative goes through M */
     if (own && model->M && !(gradient && used.kind == PU_NETWORK))
         used.solve.M = model->M;

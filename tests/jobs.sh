@@ -248,14 +248,14 @@ add_libraries()
 {
     local variant topic lib
     for variant in double_libs float_libs; do
-        for topic in op_fourier operators engines; do
+        for topic in op_fourier operators engines effects fields precond; do
             lib=$HAVE_FFTW
             if [[ $topic == operators ]]; then lib=$HAVE_CBLAS; fi
-            if [[ $topic == engines ]]; then lib=$HAVE_CHOLMOD; fi
+            case $topic in engines | effects | fields | precond) lib=$HAVE_CHOLMOD ;; esac
             if [[ $lib ]]; then
                 add_program "unit/$topic.$variant" "tests/test_$topic.c" "build/tests/$topic.$variant" $variant
             else
-                add "unit/$topic.$variant" job_skip 1 "no library for it (FFTW: op_fourier, CBLAS: operators, CHOLMOD: engines)"
+                add "unit/$topic.$variant" job_skip 1 "no library for it (FFTW: op_fourier, CBLAS: operators, CHOLMOD: engines, effects, fields, precond)"
             fi
         done
         if [[ $HAVE_FFTW$HAVE_CBLAS ]]; then

@@ -25,7 +25,15 @@ static const ref_shape shapes[] = {
 };
 #define SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
 
+/* Engines of their own: by the sums of levels and pairs of levels. */
+static const pu_engine solvers[] = {PU_ITERATIVE, PU_SCHUR, PU_CHOLMOD};
+#ifdef PU_USE_CHOLMOD
+enum { SOLVERS = 3 };
+static const pu_engine exact[] = {PU_DENSE, PU_DUAL, PU_SCHUR, PU_CHOLMOD};
+#else
+enum { SOLVERS = 2 };
 static const pu_engine exact[] = {PU_DENSE, PU_DUAL, PU_SCHUR};
+#endif
 
 /* The model of a design, made; theta in pu_real. */
 static pu_status make(const ref_design *d, pu_model *model, pu_real *theta)
@@ -79,7 +87,7 @@ TEST exact_engines_agree_with_dense_algebra(void)
                 post.mean = tc_reals(d.D);
                 post.variance = tc_reals(d.D);
                 TC_STATUS(pu_model_posterior(&model, theta, &data, &o, NULL, &post, &r), PU_OK);
-                TC_ASSERT(post.exact);
+                TC_ASSERT(post.exact && r.served[exact[e]] == 1);
                 for (int k = 0; k < d.D; k++) {
                     TC_CLOSE(post.mean[k], want.mean[k], tol * 5);
                     TC_CLOSE(post.variance[k], want.variance[k], tol * (1 + want.variance[k]));
@@ -203,25 +211,26 @@ TEST draws_and_variances_of_the_iterative_engine(void)
     enum { K = 800 };
     for (int i = 0; i < SHAPES; i++)
         for (int method = 0; method < 2; method++)
-            for (int schur = 0; schur < 2; schur++) {
+            for (int e = 0; e < SOLVERS; e++) {
                 ref_design d;
                 ref_answer want;
                 pu_model model;
                 pu_options o;
                 pu_report r;
                 pu_real theta[16];
+                int schur = e > 0; /* or CHOLMOD */
                 pu_posterior_result post;
                 pu_predict_result pred;
                 double tol;
                 ref_fill(&d, shapes + i, (pu_method)method, (uint64_t)(100 * i + method));
                 for (int k = 0; k < 16; k++) d.theta[k] = (double)(pu_real)d.theta[k];
                 ref_solve(&d, &want);
-                tc_set_case("%s, %s, %s", shapes[i].name, method ? "REML" : "ML", schur ? "Schur" : "iterative");
+                tc_set_case("%s, %s, %s", shapes[i].name, method ? "REML" : "ML", pu_engine_text(solvers[e]));
                 tol = allowed(&d, &want) + PU_TEST_PICK(1e-5, 1e-3);
                 if (tol > 0.25) continue;
                 TC_STATUS(make(&d, &model, theta), PU_OK);
                 memset(&o, 0, sizeof o);
-                o.engine = schur ? PU_SCHUR : PU_ITERATIVE;
+                o.engine = solvers[e];
                 o.kind = schur ? PU_EXACT : PU_MONTE_CARLO;
                 o.samples = K;
                 pu_data data = pu_data_nan(1, d.shape.M, d.y);
@@ -261,7 +270,8 @@ TEST threads_change_no_bit(void)
     static const ref_shape shape = {"threads", 900, 3, {60, 400, 20}, 4, 0, 2, 0.1, 0};
     ref_design d;
     ref_fill(&d, &shape, PU_REML, 3);
-    for (int schur = 0; schur < 2; schur++) {
+    for (int e = 0; e < SOLVERS; e++) {
+        int schur = e > 0; /* or CHOLMOD */
         pu_real first[16], first_mean[500], first_variance[500];
         double nll = 0;
         for (int threads = 1; threads <= 4; threads++) {
@@ -270,10 +280,10 @@ TEST threads_change_no_bit(void)
             pu_report r;
             pu_real theta[16], grad[16];
             pu_posterior_result post;
-            tc_set_case("%s, %d threads", schur ? "Schur" : "iterative", threads);
+            tc_set_case("%s, %d threads", pu_engine_text(solvers[e]), threads);
             TC_STATUS(make(&d, &model, theta), PU_OK);
             memset(&o, 0, sizeof o);
-            o.engine = schur ? PU_SCHUR : PU_ITERATIVE;
+            o.engine = solvers[e];
             o.kind = schur ? PU_EXACT : PU_OUTPUT;
             o.samples = 40;
             o.threads = threads;
@@ -364,6 +374,18 @@ TEST what_is_wrong_is_named(void)
     memset(&o, 0, sizeof o);
     o.engine = PU_SCHUR;
     TC_STATUS(pu_model_gradient(&model, theta, &data, &o, NULL, grad, NULL, &r), PU_E_ARGUMENT);
+    o.engine = PU_CHOLMOD; /* without probes of its own here; and not there at all without the library */
+    o.kind = PU_MONTE_CARLO;
+    TC_STATUS(pu_model_gradient(&model, theta, &data, &o, NULL, grad, NULL, &r), PU_E_UNSUPPORTED);
+    TC_ASSERT(strstr(r.where.what, "PU_CHOLMOD"));
+    o.kind = PU_EXACT;
+#ifdef PU_USE_CHOLMOD
+    TC_STATUS(pu_model_gradient(&model, theta, &data, &o, NULL, grad, NULL, &r), PU_E_NOT_DEFINITE);
+    TC_ASSERT(tc_named(r.where.what, "A") && r.where.index == 1);
+#else
+    TC_STATUS(pu_model_gradient(&model, theta, &data, &o, NULL, grad, NULL, &r), PU_E_UNSUPPORTED);
+    TC_ASSERT(strstr(r.where.what, "PU_USE_CHOLMOD"));
+#endif
     o.engine = PU_DUAL;
     o.kind = PU_EXACT;
     TC_STATUS(pu_model_gradient(&model, theta, &data, &o, NULL, grad, NULL, &r), PU_E_UNSUPPORTED);
@@ -392,17 +414,18 @@ TEST what_is_wrong_is_named(void)
 
 TEST memory_is_as_told(void)
 {
-    for (int schur = 0; schur < 2; schur++)
+    for (int e = 0; e < SOLVERS; e++)
         for (int method = 0; method < 2; method++) {
             ref_design d;
             pu_model model;
             pu_options o;
             pu_report r;
             pu_real theta[16], grad[16], again[16];
+            int schur = e > 0; /* or CHOLMOD */
             size_t bytes = 0;
             pu_workspace ws;
             ref_fill(&d, &medium, (pu_method)method, 12);
-            tc_set_case("%d %d", schur, method);
+            tc_set_case("%d %d", e, method);
             memset(&model, 0, sizeof model);
             pu_workspace_block(&model.memory, NULL, 0);
             TC_STATUS(pu_model_effects(&model, 300, 2, d.group, 1, d.X, d.method, &r), PU_E_BLOCK);
@@ -411,7 +434,7 @@ TEST memory_is_as_told(void)
             TC_STATUS(pu_model_effects(&model, 300, 2, d.group, 1, d.X, d.method, &r), PU_OK);
             for (int k = 0; k < 16; k++) theta[k] = (pu_real)d.theta[k];
             memset(&o, 0, sizeof o);
-            o.engine = schur ? PU_SCHUR : PU_ITERATIVE;
+            o.engine = solvers[e];
             o.kind = schur ? PU_EXACT : PU_NETWORK;
             pu_data data = pu_data_nan(1, 300, d.y);
             TC_STATUS(pu_model_gradient_bytes(&model, &data, &o, 0, &bytes, &r), PU_OK);
@@ -425,10 +448,68 @@ TEST memory_is_as_told(void)
             pu_workspace_block(&ws, tc_bytes(bytes / 2), bytes / 2);
             TC_STATUS(pu_model_gradient(&model, theta, &data, &o, &ws, grad, NULL, &r), PU_E_BLOCK);
             TC_STATUS(pu_model_plan(&model, &data, &o, &r), PU_OK);
-            TC_ASSERT(r.served[schur ? PU_SCHUR : PU_ITERATIVE] == 1 && r.seconds > 0);
+            TC_ASSERT(r.served[solvers[e]] == 1 && r.seconds > 0);
         }
     PASS();
 }
+
+#ifdef PU_USE_CHOLMOD
+/* 900 inner levels within 300 within 30: AUTO finds a factor without fill cheaper than a dense one of 330, and has Schur's numbers;
+   800 x 200 levels that cross at random go to others. */
+TEST nested_groups_go_to_cholmod(void)
+{
+    enum { M = 3000 };
+    int32_t *level = (int32_t *)tc_bytes(5 * M * sizeof *level);
+    pu_real *y = tc_normal(5, M), grad[2][4], theta[4] = {PU_R(-0.5), 0, PU_R(0.3), PU_R(0.1)};
+    double nll[2] = {0, 0};
+    pu_group nested[3], crossed[2];
+    pu_model model;
+    pu_options o;
+    pu_report r;
+    pu_data data = pu_data_nan(1, M, y);
+    memset(nested, 0, sizeof nested);
+    memset(crossed, 0, sizeof crossed);
+    for (int m = 0; m < M; m++) {
+        level[m] = m % 900;
+        level[M + m] = level[m] / 3;
+        level[2 * M + m] = level[m] / 30;
+        level[3 * M + m] = (int32_t)((unsigned)m * 2654435769u % 800);
+        level[4 * M + m] = (int32_t)((unsigned)m * 40503u / 7 % 200);
+    }
+    for (int g = 0; g < 3; g++) {
+        nested[g].level = level + g * M;
+        nested[g].levels = g == 0 ? 900 : g == 1 ? 300 : 30;
+    }
+    for (int g = 0; g < 2; g++) {
+        crossed[g].level = level + (3 + g) * M;
+        crossed[g].levels = g == 0 ? 800 : 200;
+    }
+    memset(&o, 0, sizeof o);
+    o.kind = PU_EXACT;
+    tc_set_case("nested");
+    memset(&model, 0, sizeof model);
+    model.memory = tc_workspace();
+    TC_STATUS(pu_model_effects(&model, M, 3, nested, 0, NULL, PU_ML, &r), PU_OK);
+    for (int e = 0; e < 2; e++) {
+        o.engine = e ? PU_SCHUR : PU_ENGINE_AUTO;
+        TC_STATUS(pu_model_gradient(&model, theta, &data, &o, NULL, grad[e], NULL, &r), PU_OK);
+        TC_ASSERT(r.served[e ? PU_SCHUR : PU_CHOLMOD] == 1);
+        TC_ASSERT(e || strstr(r.plan, "cholmod "));
+        nll[e] = r.nll;
+    }
+    /* variances from 0.6 to 1.35: the condition is below 1e3, sums have 3000 terms */
+    PU_CHECK_REL(nll[0], nll[1], 1e3 * PU_TEST_EPS);
+    for (int k = 0; k < 4; k++) TC_CLOSE(grad[0][k], grad[1][k], 1e3 * PU_TEST_EPS * M);
+    tc_set_case("crossed");
+    memset(&model, 0, sizeof model);
+    model.memory = tc_workspace();
+    TC_STATUS(pu_model_effects(&model, M, 2, crossed, 0, NULL, PU_ML, &r), PU_OK);
+    o.engine = PU_ENGINE_AUTO;
+    TC_STATUS(pu_model_gradient(&model, theta, &data, &o, NULL, grad[0], NULL, &r), PU_OK);
+    TC_ASSERT(r.served[PU_CHOLMOD] == 0);
+    PASS();
+}
+#endif
 
 /* A network of a given number of steps is the generic engine's; run far enough it has the same gradient. */
 TEST steps_of_the_callers_are_the_generic_engines(void)
@@ -539,7 +620,7 @@ TEST several_data_add_up(void)
     for (int which = 0; which < 3; which++) {
         pu_data data = pu_data_nan(which == 2 ? 2 : 1, 300, y + (which == 1 ? 300 : 0));
         TC_STATUS(pu_model_gradient(&model, theta, &data, NULL, NULL, grad[which], NULL, &r), PU_OK);
-        TC_ASSERT(r.served[PU_SCHUR] == data.n);
+        TC_ASSERT(r.served[PU_SCHUR] + r.served[PU_CHOLMOD] == data.n);
         nll[which] = r.nll;
     }
     PU_CHECK_REL(nll[2], (nll[0] + nll[1]) / 2, 100 * PU_TEST_EPS);
@@ -703,6 +784,9 @@ int main(int argc, char **argv)
     RUN_TEST(threads_change_no_bit);
     RUN_TEST(what_is_wrong_is_named);
     RUN_TEST(memory_is_as_told);
+#ifdef PU_USE_CHOLMOD
+    RUN_TEST(nested_groups_go_to_cholmod);
+#endif
     RUN_TEST(steps_of_the_callers_are_the_generic_engines);
     RUN_TEST(fits_of_many_rows_find_what_was_simulated);
     RUN_TEST(several_data_add_up);

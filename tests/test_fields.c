@@ -82,6 +82,111 @@ TEST the_exact_gradient_is_that_of_the_likelihood(void)
     PASS();
 }
 
+#ifdef PU_USE_CHOLMOD
+/* Likelihood, gradient, mean and variances by CHOLMOD against dense, edges of both kinds, one to three axes. The condition of A, as the
+   engines tell it, is below 1e4 here; CHOLMOD works in double, dense in pu_real. */
+TEST cholmod_has_the_numbers_of_dense(void)
+{
+    static const struct {
+        int axes;
+        pu_int size[3];
+        pu_edge edge[3];
+    } grids[] = {{2, {32, 32, 0}, {PU_EDGE_NEUMANN, PU_EDGE_NEUMANN, PU_EDGE_NEUMANN}},
+                 {2, {7, 12, 0}, {PU_EDGE_PERIODIC, PU_EDGE_NEUMANN, PU_EDGE_NEUMANN}},
+                 {2, {2, 2, 0}, {PU_EDGE_PERIODIC, PU_EDGE_PERIODIC, PU_EDGE_PERIODIC}},
+                 {1, {40, 0, 0}, {PU_EDGE_PERIODIC, PU_EDGE_NEUMANN, PU_EDGE_NEUMANN}},
+                 {1, {2, 0, 0}, {PU_EDGE_NEUMANN, PU_EDGE_NEUMANN, PU_EDGE_NEUMANN}},
+                 {3, {4, 5, 6}, {PU_EDGE_NEUMANN, PU_EDGE_PERIODIC, PU_EDGE_NEUMANN}}};
+    double tol = 1e4 * PU_TEST_EPS;
+    for (size_t shape = 0; shape < sizeof grids / sizeof *grids; shape++)
+        EACH_MODEL(alpha, intrinsic)
+        {
+            pu_model model;
+            pu_posterior_result post[2] = {{0}, {0}};
+            pu_real theta[4] = {PU_R(0.4), PU_R(-1.2), PU_R(1.5), PU_R(-1.6)}, grad[2][4];
+            pu_int n = 1;
+            double nll[2] = {0, 0}, size = 1;
+            pu_report r;
+            for (int a = 0; a < grids[shape].axes; a++) n *= grids[shape].size[a];
+            if (n < 4 && intrinsic) continue; /* nothing would be observed beside the flat direction */
+            pu_real *y = tc_normal(40 + shape, n);
+            for (pu_int i = 0; i < n; i++)
+                if (i % 3 == 1) y[i] = PU_R(NAN);
+            pu_data data = pu_data_nan(1, n, y);
+            memset(&model, 0, sizeof model);
+            tc_set_case("grid %d, alpha %d, %s", (int)shape, alpha, intrinsic ? "intrinsic" : "proper");
+            TC_STATUS(pu_model_field(&model, grids[shape].axes, grids[shape].size, grids[shape].edge, alpha, intrinsic, &r), PU_OK);
+            for (int e = 0; e < 2; e++) {
+                pu_options o = exact(e ? PU_CHOLMOD : PU_DENSE);
+                post[e].mean = tc_reals(n);
+                post[e].variance = tc_reals(n);
+                TC_STATUS(pu_model_gradient(&model, theta, &data, &o, NULL, grad[e], NULL, &r), PU_OK);
+                TC_ASSERT(r.served[o.engine] == 1);
+                nll[e] = r.nll;
+                TC_STATUS(pu_model_posterior(&model, theta, &data, &o, NULL, &post[e], &r), PU_OK);
+            }
+            TC_CLOSE(nll[1], nll[0], tol * fabs(nll[0]));
+            for (pu_int i = 0; i < model.params; i++) size += fabs((double)grad[0][i]) + (double)n / 2;
+            for (pu_int i = 0; i < model.params; i++) TC_CLOSE(grad[1][i], grad[0][i], tol * size);
+            for (pu_int i = 0; i < n; i++) {
+                TC_CLOSE(post[1].mean[i], post[0].mean[i], tol * 5);
+                TC_CLOSE(post[1].variance[i], post[0].variance[i], tol * (double)post[0].variance[i]);
+            }
+            pu_model_free(&model);
+        }
+    PASS();
+}
+#else
+TEST cholmod_is_refused_where_it_is_not_compiled_in(void)
+{
+    seen s;
+    pu_options o = exact(PU_CHOLMOD);
+    pu_report r;
+    pu_real grad[4];
+    see(&s, 5, 4, 2, 0, 1);
+    TC_STATUS(pu_model_gradient(&s.model, s.theta, &s.data, &o, NULL, grad, NULL, &r), PU_E_UNSUPPORTED);
+    TC_ASSERT(strstr(r.where.what, "PU_USE_CHOLMOD"));
+    pu_model_free(&s.model);
+    PASS();
+}
+#endif
+
+/* SSOR and the incomplete factor of a field's A: the mean is dense's, the likelihood within its interval, and steps are fewer than with
+   none. */
+TEST preconditioners_are_made_of_a_field(void)
+{
+    static const pu_precond made[] = {PU_PRECOND_SSOR, PU_PRECOND_INCOMPLETE};
+    EACH_MODEL(alpha, intrinsic)
+    {
+        seen s;
+        pu_int n = 15 * 13;
+        pu_options dense = exact(PU_DENSE);
+        pu_posterior_result want = {0};
+        pu_report r;
+        double nll = 0;
+        see(&s, 15, 13, alpha, intrinsic, 3);
+        want.mean = tc_reals(n);
+        TC_STATUS(pu_model_posterior(&s.model, s.theta, &s.data, &dense, NULL, &want, &r), PU_OK);
+        TC_STATUS(pu_model_nll(&s.model, s.theta, &s.data, &dense, NULL, &nll, NULL, &r), PU_OK);
+        for (int k = 0; k < 2; k++) {
+            pu_options o = probes(200, PU_TEST_PICK(1e-10, 1e-5));
+            pu_posterior_result got = {0};
+            double there = 0, se = 0;
+            got.mean = tc_reals(n);
+            o.solve.preconditioner = made[k];
+            o.solve.compare = 1;
+            TC_STATUS(pu_model_nll(&s.model, s.theta, &s.data, &o, NULL, &there, &se, &r), PU_OK);
+            TC_CLOSE(there, nll, 4 * se + r.nll_gap + PU_TEST_PICK(1e-8, 1e-2));
+            TC_ASSERT(strstr(r.plan, "A as a sparse matrix"));
+            TC_ASSERT(r.steps_with < r.steps_without);
+            TC_STATUS(pu_model_posterior(&s.model, s.theta, &s.data, &o, NULL, &got, &r), PU_OK);
+            for (pu_int i = 0; i < n; i++) TC_CLOSE(got.mean[i], want.mean[i], PU_TEST_PICK(1e-8, 1e-3));
+        }
+        pu_model_free(&s.model);
+    }
+    PASS();
+}
+
 /* Mean and variance of z by PCG with the model's M against dense, and the NLL within its error. In float the tolerance of the
    solver, 1e-5, is what counts; 600 probes leave (2 / 600)^1/2 = 6 % of a variance. */
 TEST moments_by_the_preconditioner_are_those_of_dense(void)
@@ -358,6 +463,12 @@ int main(int argc, char **argv)
     GREATEST_MAIN_BEGIN();
     GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
     RUN_TEST(the_exact_gradient_is_that_of_the_likelihood);
+#ifdef PU_USE_CHOLMOD
+    RUN_TEST(cholmod_has_the_numbers_of_dense);
+#else
+    RUN_TEST(cholmod_is_refused_where_it_is_not_compiled_in);
+#endif
+    RUN_TEST(preconditioners_are_made_of_a_field);
     RUN_TEST(moments_by_the_preconditioner_are_those_of_dense);
     RUN_TEST(the_control_variate_changes_the_variance_alone);
     RUN_TEST(gradients_with_the_control_variate_are_unbiased);

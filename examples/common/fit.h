@@ -54,7 +54,7 @@ static inline int fit_flags_table(fit_flags *f, option *list)
     list[n++] = opt_choice("gradient", "of the iterative engine; exact: an exact engine instead", &f->gradient,
                            "exact,mc,output,network");
     list[n++] = opt_choice("engine", "auto takes the cheapest; all but iterative give the exact gradient", &f->engine,
-                           "auto,iterative,dense,dual,banded,kalman");
+                           "auto,iterative,dense,dual,banded,kalman,cholmod");
     list[n++] = opt_number("steps", "of the optimiser, at most", &f->steps, f->steps > 0, 100000000);
     list[n++] = opt_real("rate", "of the optimiser, its step size", &f->rate, f->rate > 0 ? 1e-9 : 0, 1e3);
     list[n++] = opt_device();
@@ -75,7 +75,7 @@ static inline void fit_flags_gradient(const fit_flags *f, pu_options *o)
 {
     static const pu_solver solvers[] = {PU_GD, PU_SD, PU_CG, PU_PCG};
     static const pu_kind kinds[] = {PU_EXACT, PU_MONTE_CARLO, PU_OUTPUT, PU_NETWORK};
-    static const pu_engine engines[] = {PU_ENGINE_AUTO, PU_ITERATIVE, PU_DENSE, PU_DUAL, PU_BANDED, PU_KALMAN};
+    static const pu_engine engines[] = {PU_ENGINE_AUTO, PU_ITERATIVE, PU_DENSE, PU_DUAL, PU_BANDED, PU_KALMAN, PU_CHOLMOD};
     memset(o, 0, sizeof *o);
     o->kind = kinds[f->gradient], o->engine = engines[f->engine], o->solve.solver = solvers[f->solver];
     if (o->engine != PU_ENGINE_AUTO && o->engine != PU_ITERATIVE) o->kind = PU_EXACT;

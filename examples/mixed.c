@@ -93,46 +93,31 @@ static int exact_fit(const pu_fit_report *report) { return report->last.served[P
 
 /* ---- fixed effects ---- */
 
-/* Generalised least squares at these variances (logarithms): the likelihood is a quadratic in b, so that a gradient and one more for
-   each coefficient have all of it: g, H = X'V^-1 X. b = b0 - H^-1 g, covariance H^-1; p (p + 2) numbers of work. */
+/* Generalised least squares at these variances (logarithms): b with a flat prior is N(b, (X'V^-1 X)^-1) given y, so that it comes out
+   of the posterior of the model for REML, whatever the units of y and X. */
 static void fit_fixed(const design *d, const pu_options *options, const pu_real *variances, estimate *e)
 {
-    const pu_int p = d->p, params = p + d->groups + 1, wide = 2 * p + 1;
     pu_options o = *options;
-    pu_model ml;
+    pu_model flat;
     pu_data data = pu_data_full(1, d->rows, d->y);
-    pu_real *theta = need_reals(3 * params), *g0 = theta + params, *g = g0 + params;
-    double *T = (double *)need_bytes((size_t)(p * wide) * sizeof *T), *step = (double *)need_bytes((size_t)p * sizeof *step);
+    pu_posterior_result out;
     pu_report told;
-    pu_int i, j, k, m;
-    make_model(d, PU_ML, 0, &ml);
-    if (o.kind != PU_EXACT) o.samples = 2; /* b depends on none of them */
-    need(pu_model_start(&ml, &data, 0, theta, &told), &told);
-    memcpy(theta + p, variances, (size_t)(d->groups + 1) * sizeof *theta);
-    need_result(pu_model_gradient(&ml, theta, &data, &o, NULL, g0, NULL, &told), &told);
-    for (i = 0; i < p; i++) {
-        double square = 0;
-        const pu_real kept = theta[i];
-        for (m = 0; m < d->rows; m++) square += (double)d->X[m * p + i] * (double)d->X[m * p + i];
-        theta[i] = (pu_real)((double)kept + sqrt(exp((double)variances[d->groups]) * (double)d->rows / square));
-        step[i] = (double)theta[i] - (double)kept;
-        need_result(pu_model_gradient(&ml, theta, &data, &o, NULL, g, NULL, &told), &told);
-        for (j = 0; j < p; j++) T[j * wide + i] = ((double)g[j] - (double)g0[j]) / step[i];
-        T[i * wide + p + i] = 1, T[i * wide + 2 * p] = -(double)g0[i];
-        theta[i] = kept;
-    }
-    for (k = 0; k < p; k++) /* [H | I | -g] -> [I | H^-1 | step]; positive definite: no pivoting */
-        for (i = 0; i < p; i++) {
-            const double f = i == k ? 1 - 1 / T[k * wide + k] : T[i * wide + k] / T[k * wide + k];
-            for (j = 0; j < wide; j++) T[i * wide + j] -= f * T[k * wide + j];
-        }
-    for (i = 0; i < p; i++) {
+    pu_int i, first;
+    if (d->p == 0) return;
+    make_model(d, PU_REML, 0, &flat);
+    first = flat.Gamma.rows - d->p;
+    memset(&out, 0, sizeof out);
+    out.mean = need_reals(2 * flat.Gamma.rows), out.variance = out.mean + flat.Gamma.rows;
+    if (o.engine == PU_DUAL) o.engine = PU_ENGINE_AUTO; /* which needs a prior that is proper */
+    if (o.kind != PU_EXACT) o.samples = 2;              /* b depends on none of them */
+    need_result(pu_model_posterior(&flat, variances, &data, &o, NULL, &out, &told), &told);
+    for (i = 0; i < d->p; i++) {
         snprintf(e[i].name, sizeof e[i].name, "%.140s", d->term[i].name);
-        e[i].value = (double)theta[i] + T[i * wide + 2 * p], e[i].se = sqrt(T[i * wide + p + i]);
+        e[i].value = (double)out.mean[first + i], e[i].se = sqrt((double)out.variance[first + i]);
         e[i].truth = d->data ? (double)NAN : d->coefficient[i];
     }
-    free(theta), free(T), free(step);
-    pu_model_free(&ml);
+    free(out.mean);
+    pu_model_free(&flat);
 }
 
 /* ---- the fit ---- */

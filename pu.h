@@ -702,7 +702,8 @@ typedef struct {
     char name[32];       /* of the natural value x, e.g. "Phi[3,7]", "kappa"; indices from 0 */
     pu_scale scale;      /* how theta codes it */
     int linear;          /* nonzero: free, and nu and eta are linear in all entries of theta that say so, on which nothing else
-                            depends. pu_fit then is as good whatever their units (L-BFGS, up to 64 of them) */
+                            depends. pu_fit then is as good whatever their units (L-BFGS, up to 64 of them). 2: one that is nearly
+                            a combination of others, so that second derivatives of single entries (model.curvature) mislead */
     double lower, upper; /* x lies strictly between (infinite where free) */
 } pu_param;
 
@@ -28859,6 +28860,7 @@ typedef struct {
     const pu_real *X;
     double *sums;       /* levels, twice: sums of a start */
     double *normal;     /* p x (p + 2): [X'X | X'y | diag X'X] */
+    int is_tangled;     /* a column of X is nearly a combination of those before it */
     char name[64];
 } pu__effects;
 
@@ -29064,7 +29066,7 @@ PU__FN void pu__effects_describe(const pu_model *model, pu_int i, pu_param *para
     pu__text text = {name, 0, sizeof name};
     if (g < 0) {
         pu__describe(param, "b", i, -1, PU_SCALE_FREE);
-        param->linear = 1;
+        param->linear = s->is_tangled ? 2 : 1;
         return;
     }
     pu__put(&text, "var.");
@@ -29107,7 +29109,7 @@ PU__FN pu_status pu__effects_given(const pu__effects *s, const pu_group *list, p
 
 /* Numbers of what the caller gives: levels that exist, finite slopes and regressors, columns of X that do not depend on each
    other. Index of a level or slope: g M + row. */
-PU__FN pu_status pu__effects_numbers(const pu__effects *s, pu_report *report)
+PU__FN pu_status pu__effects_numbers(pu__effects *s, pu_report *report)
 {
     pu_int M = s->M, p = s->p, wide = p + 2;
     for (pu_int g = 0; g < s->levels.groups; g++) {
@@ -29130,9 +29132,11 @@ PU__FN pu_status pu__effects_numbers(const pu__effects *s, pu_report *report)
     for (pu_int m = 0; m < M; m++)
         pu__effects_add(s, m, 0);
     pu__eliminate(p, s->normal);
-    for (pu_int i = 0; i < p; i++)
+    for (pu_int i = 0; i < p; i++) {
         if (!(s->normal[i * wide + i] > 1e-10 * s->normal[i * wide + p + 1]))
             return pu__fail(report, PU_E_ARGUMENT, "X (a column that depends on those before it)", -1, i);
+        s->is_tangled |= s->normal[i * wide + i] < 0.01 * s->normal[i * wide + p + 1];
+    }
     return PU_OK;
 }
 
@@ -29327,6 +29331,8 @@ typedef struct {
     double *rho;
     /* n: second derivatives of the objective as the model guesses them, NULL: it does not. */
     double *h;
+    /* n: the same at theta, where it may be the end. */
+    double *now;
     /* Entries of theta that are linear, how many, and linear x (linear + 2): see pu__fit_linear. */
     pu_int linear, *linear_at;
     double *curvature;
@@ -29836,29 +29842,53 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
         pu__fit_keep_best(fit, fit->objective, fit->step + 1);
 }
 
-/* The second derivatives of the mean objective as the model guesses them at theta, to which it is set. One that makes no sense
+/* The second derivatives h of the mean objective as the model guesses them at theta, to which it is set. One that makes no sense
    spoils them all. */
-PU__FN void pu__fit_guess(pu__fit *fit)
+PU__FN void pu__fit_guess(const pu__fit *fit, double *h)
 {
     int good = 1;
-    if (!fit->h)
+    if (!h)
         return;
-    fit->model->curvature(fit->model, fit->data, fit->h);
+    fit->model->curvature(fit->model, fit->data, h);
     for (pu_int i = 0; i < fit->n; i++) {
-        fit->h[i] /= (double)fit->N;
-        good &= fit->h[i] > 0 && pu__finite_double(fit->h[i]);
+        h[i] /= (double)fit->N;
+        good &= h[i] > 0 && pu__finite_double(h[i]);
     }
     for (pu_int i = 0; i < fit->n && !good; i++)
-        fit->h[i] = 1;
+        h[i] = 1;
 }
 
 /* N sum_i g_i^2 / h_i: the same distance as below, as the model sees it; infinite where it does not. */
-PU__FN double pu__fit_witness(const pu__fit *fit)
+PU__FN double pu__fit_witness(const pu__fit *fit, const double *h)
 {
-    double sum = fit->h ? 0 : HUGE_VAL;
-    for (pu_int i = 0; fit->h && i < fit->n; i++)
-        sum += (double)fit->N * (double)fit->g[i] * (double)fit->g[i] / fit->h[i];
+    double sum = h ? 0 : HUGE_VAL;
+    for (pu_int i = 0; h && i < fit->n; i++)
+        sum += (double)fit->N * (double)fit->g[i] * (double)fit->g[i] / h[i];
     return sum;
+}
+
+/* Is theta the end, by what the model knows of second derivatives? Those of the start may be far too large where a variance has gone to
+   0 since, so they are asked for again here. Single entries tell nothing where linear ones are nearly dependent. Parameters
+   on a log or atanh scale without influence are at their boundary. */
+PU__FN int pu__fit_arrived(pu__fit *fit, double limit)
+{
+    pu_int n = fit->n;
+    int plain = fit->o->tolerance == 0 && fit->doubt == 0 && fit->held > 1 && pu__fit_witness(fit, fit->h) <= limit;
+    pu_param param;
+    for (pu_int i = 0; i < n && plain; i++)
+        plain = !pu_model_param(fit->model, i, &param) && param.linear < 2;
+    if (!plain || pu_model_set(fit->model, fit->theta, NULL))
+        return 0;
+    fit->sets = fit->model->sets;
+    pu__fit_guess(fit, fit->now);
+    if (pu__fit_witness(fit, fit->now) > limit)
+        return 0;
+    for (pu_int i = n - 1; i >= 0; i--)
+        if (fit->now[i] < PU__INFLUENCE / (double)fit->N && pu__is_scaled(fit->model, i)) {
+            fit->boundaries++;
+            fit->boundary = (double)i;
+        }
+    return 1;
 }
 
 /* Few enough for second derivatives by differences of gradients, and on scales where the steps of these are known? A linear entry
@@ -30116,7 +30146,7 @@ PU__FN pu_status pu__fit_leap(pu__fit *fit, int *is_done)
     double N = (double)fit->N, value = fit->objective, least = pu__max(1e-8, (double)PU__EPS * fabs(value) * N), promised = 0;
     pu_status status;
     *is_done = 0;
-    if (!fit->H || !fit->exact || fit->held == 0 || fit->doubt > 0 || fit->leaps > 1)
+    if ((!fit->H && !fit->h) || !fit->exact || fit->held == 0 || fit->doubt > 0 || fit->leaps > 1)
         return PU_OK;
     pu__copy(fit->next, fit->theta, n);
     for (pu_int i = 0; i < n; i++) {
@@ -30236,7 +30266,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     if (fit->known == 0 && fit->comparable && fit->exact) /* the start is the best point so far */
         pu__fit_keep_best(fit, fit->objective, fit->step);
     if (fit->known == 0)
-        pu__fit_guess(fit);
+        pu__fit_guess(fit, fit->h);
     fit->known = 1;
     int is_done = 0;
     status = pu__fit_leap(fit, &is_done);
@@ -30249,14 +30279,14 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
     /* As many pairs as there are directions, or as are kept: before that, H^-1 is no more than a guess in some. But where the model
        knows the second derivatives, and the pairs say the same, that is enough. */
     double rounding = (double)PU__EPS * fabs(value) * (double)fit->N;
-    if (fit->o->tolerance == 0 && fit->doubt == 0 && fit->held > 1 &&
-        pu__max(pu__lbfgs_rest(fit, slope), pu__fit_witness(fit)) <= pu__max(PU__REST, rounding)) {
-        fit->report->stop = PU_FIT_CONVERGED;
+    double limit = pu__max(PU__REST, rounding);
+    if (pu__lbfgs_rest(fit, slope) <= limit && pu__fit_arrived(fit, limit)) {
+        fit->report->stop = fit->boundaries > 0 ? PU_FIT_BOUNDARY : PU_FIT_CONVERGED;
         return PU_OK;
     }
     if (fit->o->tolerance == 0 && (fit->held >= (double)pu__min(fit->n, fit->pairs) || slope == 0)) {
         /* where H will be looked at, once is enough */
-        int is_near = pu__lbfgs_rest(fit, slope) <= pu__max(fit->H ? 100 * PU__REST : PU__REST, rounding);
+        int is_near = pu__lbfgs_rest(fit, slope) <= (fit->H ? pu__max(100 * PU__REST, rounding) : limit);
         fit->within = is_near ? fit->within + 1 : 0;
         if (fit->within >= (fit->H ? 1 : 2))
             return pu__fit_settle(fit, PU_FIT_CONVERGED);
@@ -30279,9 +30309,9 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
             hi = t;
         } else {
             double there = pu__dot(fit->n, NULL, fit->v, fit->m);
-            double limit = fit->exact ? value + 1e-4 * t * slope + PU__NOISE * fabs(value) : HUGE_VAL;
+            double most = fit->exact ? value + 1e-4 * t * slope + PU__NOISE * fabs(value) : HUGE_VAL;
             /* Too long when f is too large or the slope has turned; too short while it is as steep as here. */
-            if (!(fit->objective <= limit) || there > -0.9 * slope) {
+            if (!(fit->objective <= most) || there > -0.9 * slope) {
                 hi = t;
                 /* The first step knows no scale, and may be too long by orders of magnitude: where a line through the
                    slopes at both ends is zero. A slope that rounding has spoilt does not tell that. */
@@ -30998,8 +31028,10 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         fit->S = pu__reals(arena, fit->pairs, n);
         fit->Y = pu__reals(arena, fit->pairs, n);
         fit->rho = pu__doubles(arena, 2 * fit->pairs, 1);
-        if (fit->model->curvature)
+        if (fit->model->curvature) {
             fit->h = pu__doubles(arena, n, 1);
+            fit->now = pu__doubles(arena, n, 1);
+        }
         fit->linear = pu__linear_entries(fit->model, NULL);
         if (fit->linear > 64)
             fit->linear = 0;

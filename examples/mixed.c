@@ -89,50 +89,50 @@ static void gradient_options(const request *ask, const fit_flags *flags, pu_opti
     o->solve.solver = PU_PCG, o->solve.tolerance = ask->tolerance;
 }
 
+/* The start knows what least squares leave of y: nothing but rounding has no variance. */
+static void check_rest(const design *d, pu_real residual)
+{
+    double square = 0;
+    pu_int m;
+    for (m = 0; m < d->rows; m++) square += (double)d->y[m] * (double)d->y[m] / (double)d->rows;
+    if (d->p >= d->rows) fail(1, "--fixed", "has as many coefficients as there are rows, or more: nothing is left for variances");
+    if (exp((double)residual) < 1e-25 * square)
+        fail(1, d->data ? d->column[0].name : "y", "is a combination of the fixed effects: nothing is left for variances");
+}
+
 static int exact_fit(const pu_fit_report *report) { return report->last.served[PU_ITERATIVE] == 0; }
 
 /* ---- fixed effects ---- */
 
-/* Generalised least squares at these variances (logarithms): the likelihood is a quadratic in b, so that a gradient and one more for
-   each coefficient have all of it: g, H = X'V^-1 X. b = b0 - H^-1 g, covariance H^-1; p (p + 2) numbers of work. */
+/* Generalised least squares at these variances (logarithms): b with a flat prior is N(b, (X'V^-1 X)^-1) given y, so that it comes out
+   of the posterior of the model for REML, whatever the units of y and X. */
 static void fit_fixed(const design *d, const pu_options *options, const pu_real *variances, estimate *e)
 {
-    const pu_int p = d->p, params = p + d->groups + 1, wide = 2 * p + 1;
     pu_options o = *options;
-    pu_model ml;
+    pu_model flat;
     pu_data data = pu_data_full(1, d->rows, d->y);
-    pu_real *theta = need_reals(3 * params), *g0 = theta + params, *g = g0 + params;
-    double *T = (double *)need_bytes((size_t)(p * wide) * sizeof *T), *step = (double *)need_bytes((size_t)p * sizeof *step);
+    pu_posterior_result out;
     pu_report told;
-    pu_int i, j, k, m;
-    make_model(d, PU_ML, 0, &ml);
-    if (o.kind != PU_EXACT) o.samples = 2; /* b depends on none of them */
-    need(pu_model_start(&ml, &data, 0, theta, &told), &told);
-    memcpy(theta + p, variances, (size_t)(d->groups + 1) * sizeof *theta);
-    need_result(pu_model_gradient(&ml, theta, &data, &o, NULL, g0, NULL, &told), &told);
-    for (i = 0; i < p; i++) {
-        double square = 0;
-        const pu_real kept = theta[i];
-        for (m = 0; m < d->rows; m++) square += (double)d->X[m * p + i] * (double)d->X[m * p + i];
-        theta[i] = (pu_real)((double)kept + sqrt(exp((double)variances[d->groups]) * (double)d->rows / square));
-        step[i] = (double)theta[i] - (double)kept;
-        need_result(pu_model_gradient(&ml, theta, &data, &o, NULL, g, NULL, &told), &told);
-        for (j = 0; j < p; j++) T[j * wide + i] = ((double)g[j] - (double)g0[j]) / step[i];
-        T[i * wide + p + i] = 1, T[i * wide + 2 * p] = -(double)g0[i];
-        theta[i] = kept;
-    }
-    for (k = 0; k < p; k++) /* [H | I | -g] -> [I | H^-1 | step]; positive definite: no pivoting */
-        for (i = 0; i < p; i++) {
-            const double f = i == k ? 1 - 1 / T[k * wide + k] : T[i * wide + k] / T[k * wide + k];
-            for (j = 0; j < wide; j++) T[i * wide + j] -= f * T[k * wide + j];
-        }
-    for (i = 0; i < p; i++) {
+    pu_status status;
+    pu_int i, first;
+    if (d->p == 0) return;
+    make_model(d, PU_REML, 0, &flat);
+    first = flat.Gamma.rows - d->p;
+    memset(&out, 0, sizeof out);
+    out.mean = need_reals(2 * flat.Gamma.rows), out.variance = out.mean + flat.Gamma.rows;
+    if (o.engine == PU_DUAL) o.engine = PU_ENGINE_AUTO; /* which needs a prior that is proper */
+    if (o.kind != PU_EXACT) o.samples = 2;              /* b depends on none of them */
+    status = pu_model_posterior(&flat, variances, &data, &o, NULL, &out, &told);
+    if (status == PU_E_NOT_DEFINITE)
+        fail(1, d->data ? d->column[0].name : "y", "is explained so well that the residual variance is lost in rounding beside the others");
+    need_result(status, &told);
+    for (i = 0; i < d->p; i++) {
         snprintf(e[i].name, sizeof e[i].name, "%.140s", d->term[i].name);
-        e[i].value = (double)theta[i] + T[i * wide + 2 * p], e[i].se = sqrt(T[i * wide + p + i]);
+        e[i].value = (double)out.mean[first + i], e[i].se = sqrt((double)out.variance[first + i]);
         e[i].truth = d->data ? (double)NAN : d->coefficient[i];
     }
-    free(theta), free(T), free(step);
-    pu_model_free(&ml);
+    free(out.mean);
+    pu_model_free(&flat);
 }
 
 /* ---- the fit ---- */
@@ -170,22 +170,30 @@ static int fit_errors(const design *d, const fit_flags *flags, const pu_options 
 static void fit_model(design *d, const request *ask, fit_flags *flags, const pu_options *options, pu_model *model, result *r)
 {
     const pu_data data = pu_data_full(1, d->rows, d->y);
-    const pu_int k = d->groups + 1, first = model->params - k;
+    const pu_int k = d->groups + 1, first = ask->method ? 0 : d->p;
     pu_real *C = need_reals(k * k);
     pu_fit_options fit;
     pu_report told;
-    double began;
+    double began, *means = (double *)need_bytes((size_t)(d->p + 1) * sizeof *means);
+    const int centred = design_centre(d, means);
     pu_int i;
     memset(&fit, 0, sizeof fit);
     fit.gradient = *options, fit.optimizer = PU_LBFGS, fit.fixed_probes = 1, fit.steps = (pu_int)flags->steps;
     fit.clock = fit_clock, fit.progress = fit_progress, fit.user = flags;
     r->processor = processor();
+    make_model(d, ask->method ? PU_REML : PU_ML, 0, model);
     need(pu_model_start(model, &data, (uint64_t)flags->seed, r->theta, &told), &told);
+    check_rest(d, r->theta[model->params - 1]);
     fit_run(model, &data, &fit, NULL, r->theta, &r->fit);
     r->processor = processor() - r->processor;
     began = seconds();
     for (i = 0; i < k * k; i++) C[i] = (pu_real)NAN;
     if (fit_converged(&r->fit)) r->has_errors = fit_errors(d, flags, options, model, r, C);
+    if (centred) { /* back to the columns as they are */
+        design_back(d, means);
+        pu_model_free(model);
+        make_model(d, ask->method ? PU_REML : PU_ML, 0, model);
+    }
     fit_fixed(d, options, r->theta + first, r->fixed);
     for (i = 0; first > 0 && i < d->p; i++) r->theta[i] = (pu_real)r->fixed[i].value;
     need_result(pu_model_nll(model, r->theta, &data, options, NULL, &r->nll, &r->nll_se, &r->nll_report), &r->nll_report);
@@ -198,7 +206,7 @@ static void fit_model(design *d, const request *ask, fit_flags *flags, const pu_
         snprintf(e->name, sizeof e->name, "%.140s", i < d->groups ? d->name[i] : "residual");
     }
     r->errors = seconds() - began;
-    free(C);
+    free(C), free(means);
 }
 
 /* ---- effects ---- */
@@ -510,8 +518,7 @@ int main(int argc, char **argv)
     r.read = seconds() - r.read;
     if (d.save && d.write_only) return 0;
     gradient_options(&ask, &flags, &options);
-    make_model(&d, ask.method ? PU_REML : PU_ML, 0, &model);
-    r.theta = need_reals(model.params);
+    r.theta = need_reals(d.p + d.groups + 1);
     r.variance = (estimate *)need_bytes((size_t)(d.groups + 1 + d.p) * sizeof *r.variance), r.fixed = r.variance + d.groups + 1;
     fit_model(&d, &ask, &flags, &options, &model, &r);
     if (!flags.quiet) print_tables(&d, &ask, &r);

@@ -207,6 +207,20 @@ static inline void design_groups(design *d)
     }
 }
 
+/* Results are found by these names: no two may be the same. */
+static inline void design_names(const design *d)
+{
+    pu_int i, k;
+    for (i = 0; i < d->groups; i++) {
+        if (!strcmp(d->name[i], "residual")) fail(2, d->name[i], "is what the noise is called here: a group needs another name");
+        for (k = 0; k < i; k++)
+            if (!strcmp(d->name[i], d->name[k])) fail(2, d->name[i], "is the name of two groups: columns joined, and a slope");
+    }
+    for (i = 0; i < d->p; i++)
+        for (k = 0; k < i; k++)
+            if (!strcmp(d->term[i].name, d->term[k].name)) fail(2, d->term[i].name, "is the name of two fixed effects");
+}
+
 /* ---- the file ---- */
 
 /* d->t gets more rows from a file. */
@@ -250,6 +264,7 @@ static inline void design_load(design *d)
     for (m = d->rows; m < d->all; m++) d->hidden[m - d->rows] = d->y[m], d->y[m] = (pu_real)NAN;
     design_groups(d);
     design_regressors(d);
+    design_names(d);
     for (i = 1; i < d->columns; i++) { /* numbers that are in X now */
         for (g = 0; g < d->groups && d->slope[g] != i; g++) continue;
         if (g == d->groups) free(d->column[i].number), d->column[i].number = NULL;
@@ -349,6 +364,36 @@ static inline void design_make(design *d, uint64_t seed)
         design_simulate(d, seed);
         if (d->save) design_save(d);
     }
+}
+
+/* Numbers far from 0, years or times, are nearly the intercept, which costs digits: where a mean is above three standard deviations the
+   column becomes x - mean, of which the fit's variances and likelihood do not depend. means: p, 0 where a column stays.
+   Returns how many changed. */
+static inline int design_centre(design *d, double *means)
+{
+    pu_int m, i;
+    int count = 0;
+    for (i = 0; i < d->p; i++) {
+        double mean = 0, square = 0;
+        means[i] = 0;
+        if (d->no_intercept || d->term[i].column < 0 || d->term[i].level >= 0) continue;
+        for (m = 0; m < d->rows; m++) {
+            const double off = (double)d->X[m * d->p + i] - mean;
+            mean += off / (double)(m + 1), square += off * ((double)d->X[m * d->p + i] - mean);
+        }
+        if (!(mean * mean * (double)d->rows > 9 * square)) continue;
+        means[i] = mean, count++;
+        for (m = 0; m < d->all; m++) d->X[m * d->p + i] = (pu_real)((double)d->X[m * d->p + i] - mean);
+    }
+    return count;
+}
+
+/* Undoes that. */
+static inline void design_back(design *d, const double *means)
+{
+    pu_int m, i;
+    for (m = 0; m < d->all; m++)
+        for (i = 0; i < d->p; i++) d->X[m * d->p + i] = (pu_real)((double)d->X[m * d->p + i] + means[i]);
 }
 
 static inline void design_free(design *d)

@@ -30910,12 +30910,12 @@ PU__FN const char *pu__fit_wrong_team(const pu_fit_options *o, pu_status *status
     const pu_team *team = o->team;
     if (!team)
         return NULL;
-    *status = PU_E_NULL;
-    if (team->ranks > 1 && !team->swap)
-        return "team.swap";
     *status = PU_E_ARGUMENT;
     if (pu__team_wrong(team))
         return pu__team_wrong(team);
+    *status = team->ranks > 1 && !team->swap ? PU_E_NULL : PU_E_ARGUMENT;
+    if (*status == PU_E_NULL)
+        return "team.swap";
     if (o->accumulate || o->warm_start)
         return "fit.accumulate, warm_start (not with a team, whose parts are what a step has)";
     return team->split == PU_TEAM_PROBES && o->batch ? "fit.batch (not with PU_TEAM_PROBES)" : NULL;

@@ -31944,8 +31944,12 @@ PU__FN PU__NOINLINE pu_status pu__fit_run_all(pu_model *model, const pu_data *da
         report->steps = o.steps ? o.steps : 200;
         if (o.starts > 1 && !o.validate && (o.batch || last->served[PU_ITERATIVE]))
             status = pu__refuse(last, PU_E_ARGUMENT, "fit.starts (need fit.validate, or an exact objective of all data)");
-        else
-            status = pu__fit_agree_status(&fit, pu__split_allocate(memory, &call, pu__fit_layout, &fit));
+        else {
+            pu_status own = pu__split_allocate(memory, &call, pu__fit_layout, &fit);
+            status = pu__fit_agree_status(&fit, own);
+            if (status && !own)
+                pu_workspace_free(memory);
+        }
     }
     if (status)
         return pu__fit_fail(report, status, NULL);

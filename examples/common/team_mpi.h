@@ -89,9 +89,9 @@ static inline option team_option(void)
     return opt_number("parts", "of a step, shared out among processes (MPI); other parts, other bits", &team_parts_asked, 1, 65536);
 }
 
-static inline void team_quiet(int *quiet, const char **json)
+static inline void team_quiet(int *quiet, const char **report)
 {
-    if (team_rank() > 0) *quiet = 1, *json = NULL;
+    if (team_rank() > 0) *quiet = 1, *report = NULL;
 }
 
 /* The share of all data that the team's parts of this process have. */

@@ -33,7 +33,8 @@ usage: ./build.sh [command] [arguments]
 
 commands
   demo [args]         build the demo and run it on built-in data: build/demo/report.html; the default command
-  examples [name ...] build examples/*.c, or those named, into build/examples/
+  examples [name ...] build examples/*.c, or those named, into build/examples/; where mpicc is, also
+                      noisy_ar_mpi, mixed_mpi and ratings_mpi, for several processes
   test                build and run the tests, but for those that take long and repeat what others show
   test all            all of them
   test rest           those that plain test leaves out
@@ -305,8 +306,14 @@ compile_programs()
     for source in "$@"; do
         name=$(basename "$source" .c)
         "${FAST[@]}" "build/fast/$name.o" -o "$directory/$name" build/fast/libpu.a -lm || return
+        if have mpicc && grep -q team_mpi "$source"; then
+            with_mpi "${FAST[@]}" -DPU_MPI -DPU_IMPLEMENTATION_ONCE "$source" -o "$directory/${name}_mpi" build/fast/libpu.a -lm || return
+        fi
     done
 }
+
+# with_mpi COMPILER FLAGS...: the same compiler, by way of Open MPI's or MPICH's mpicc
+with_mpi() { OMPI_CC=$1 MPICH_CC=$1 mpicc "${@:2}"; }
 
 # sources_of DIRECTORY NAMES...: sets SOURCES to these programs, or to all of the directory
 sources_of()

@@ -49,7 +49,7 @@ CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>levels >>series >>states >>chain >>fft >>fourier >>toeplitz
     >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>prices >>shocks >>cholmod >>cells >>engines >>plan >>job >>load >>batch >>crossed >>sums >>gradient
-    >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>optimise >>checkpoint >>fit >>trial
+    >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>team >>optimise >>checkpoint >>members >>fit >>errors >>trial
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -200,6 +200,9 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_fit puf_fit
 #define pu_fit_report puf_fit_report
 #define pu_fit_options puf_fit_options
+#define pu_team_share puf_team_share
+#define pu_team_gather puf_team_gather
+#define pu_team_broadcast puf_team_broadcast
 #define pu_fit_errors puf_fit_errors
 #define pu_fit_bytes puf_fit_bytes
 #define pu_fit_covariance puf_fit_covariance
@@ -348,6 +351,7 @@ typedef ptrdiff_t pu_int; /* sizes and indices: signed, so that a negative one i
     X(PU_E_DEVICE, -15, "the device, its driver or one of its libraries reported an error")       \
     X(PU_E_NO_DEVICE, -16, "there is no device that could be used")                               \
     X(PU_E_CONTRACT, -17, "a function of an operator or model does not do what it must")          \
+    X(PU_E_TEAM, -18, "a process of the team has gone, or was called with something else")        \
     X(PU_CAP, 1, "the iteration cap was reached before the tolerance")                            \
     X(PU_BREAKDOWN, 2, "curvature d'Ad was not positive: A (or M) is not positive definite")      \
     X(PU_NONFINITE, 3, "a NaN or an infinity arose during the run")                               \
@@ -387,6 +391,7 @@ typedef struct {
     pu_int column;    /* which right-hand side: 0 the mean, 1.. the probes */
     pu_int index;     /* entry of the array (of datum's part of it; data.y: the row of Phi), or the step */
     pu_int most;      /* of a number that is too large: the largest that would do */
+    pu_int rank;      /* which process of a team; -1: this one, or no team */
 } pu_where;
 
 /* Memory. A pu_workspace must start zeroed. It grows by malloc; set `allocator` to use your own functions, or give it
@@ -416,6 +421,7 @@ typedef struct pu_ssm pu_ssm;
 typedef struct pu_lattice pu_lattice;
 typedef struct pu_side pu_side;
 typedef struct pu_backend pu_backend;
+typedef struct pu_team pu_team;
 
 /* ---- data ------------------------------------------------------------------------------------------------ */
 
@@ -987,6 +993,7 @@ typedef struct {
     pu_int near_best;                    /* starts that end as low as the best one: within 0.01 of the NLL of all data
                                             (validation: 1e-4 of its value) */
     double worst;                        /* the largest end; ends are what theta is kept by, and `best` is the smallest */
+    char peer_what[104];                 /* where.what of another process of a team, which points to it */
     char plan[160];                      /* the optimiser in words, and why where it was chosen */
     const pu_real *theta;                /* params: the current point (valid within the call) */
     pu_report last;                      /* of the last gradient: engine, plan, errors */
@@ -1042,6 +1049,7 @@ typedef struct {
                                             HYPERBOLIC with the default decay) or there are several starts */
     pu_int starts;                       /* S > 1: fits from S starts, one after the other, of `steps` each; the best end is
                                             the result. See pu_fit */
+    const pu_team *team;                 /* several processes make this fit, see pu_team; NULL = this one alone */
 } pu_fit_options;
 
 /* Minimise the mean objective, NLL + penalty / N, over theta (params; the start on entry, see pu_model_start; the result
@@ -1088,6 +1096,45 @@ typedef struct {
    cannot be written, or cannot be taken up (where.what says why). */
 PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
                         pu_fit_report *report);
+
+/* ---- teams ----------------------------------------------------------------------------------------- */
+
+/* What the parts of a fit have apart: each its own data, or all of them the same data with probes of their own. */
+typedef enum { PU_TEAM_DATA, PU_TEAM_PROBES } pu_team_split;
+
+/* Several processes that make one fit: each calls pu_fit with the same model, theta and options but for `rank`, and all return with
+   the same theta to the bit. How they talk is the caller's: examples/common/team_mpi.h does it by MPI.
+   The work of a gradient is cut into `parts`, whose sums form one fixed tree, so that the bits depend on the number of parts and
+   never on that of processes or threads. A process serves parts rank parts / ranks to (rank + 1) parts / ranks, exclusive;
+   more processes than parts are idle. Part p has data p total / parts to (p + 1) total / parts:
+     PU_TEAM_DATA    pu_fit's data are those of this process's parts alone (pu_team_share), in order. Their numbers among all data
+                     key the random streams, unless data.id has numbers of the caller's. options.batch is then what each part
+                     gives to a step, from its own share.
+     PU_TEAM_PROBES  every process has all data, and a part has 1/parts of options.gradient.samples (rounded up), of its own:
+                     for one large datum. Where exact engines serve all data the first part alone works.
+   A step sends and receives about 2 params reals per process, and a few hundred bytes per part, in messages of at most 1 GiB.
+   What is refused on one process, for its data or memory say, is refused on all: where.rank says on which. Theta, options and model must be
+   the same everywhere: PU_E_TEAM. validate, clock and progress are called on every process, and what the first one's return
+   counts; the checkpoint is read and written by the first one, and may be taken up by any number of them. Not with: warm_start,
+   accumulate (that is `parts`). Memory: up to 2 + log2(parts) vectors of params more. */
+struct pu_team {
+    int rank, ranks;
+    pu_int parts;        /* 0 = 8; with other parts a fit has other bits */
+    pu_team_split split;
+    pu_int total;        /* data of all processes; PU_TEAM_PROBES: unread */
+    /* Sends `bytes` from `out` to process `peer` and receives as many from it into `in`, which do not overlap. The peer calls it
+       with this process at the same time. Anything but PU_OK ends the fit with that status: it must not wait forever for one
+       that has gone. Unread where ranks is 1. */
+    pu_status (*swap)(void *user, int peer, const void *out, void *in, size_t bytes);
+    void *user;
+};
+
+/* The data of this process: numbers *first to *first + *count - 1 of `total`. PU_E_ARGUMENT: team.rank, ranks, parts or total. */
+PU_DEF pu_status pu_team_share(const pu_team *team, pu_int *first, pu_int *count);
+/* Every process has `bytes` at all + rank bytes; on return all has those of all processes (ranks x bytes). */
+PU_DEF pu_status pu_team_gather(const pu_team *team, size_t bytes, void *all);
+/* What the first process has in x (bytes) goes to all others: a start made from its data, say. */
+PU_DEF pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x);
 
 /* Bytes of workspace that pu_fit needs at most, whatever the mini-batches: for a block of your own. */
 PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit_options *options, size_t *bytes,
@@ -2303,6 +2350,7 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
     /* a warning about a column tells the step of the solver */
     pu__put_number(&text, status > 0 && where->column >= 0 ? ", step " : ", index ", where->index);
     pu__put_number(&text, ", at most ", where->most);
+    pu__put_number(&text, ", rank ", where->rank);
     if (status == PU_E_BLOCK || status == PU_E_MEMORY) {
         /* memory of the host is always called so; what a device lacks has the words of its driver */
         int host = strncmp(where->what, "workspace", 9) == 0;
@@ -2318,7 +2366,7 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
    datum, index: -1 where they do not apply. */
 PU__FN pu_status pu__fail(pu_report *report, pu_status status, const char *what, pu_int datum, pu_int index)
 {
-    pu_where where = {what, datum, -1, index, -1};
+    pu_where where = {what, datum, -1, index, -1, -1};
     report->status = status;
     report->where = where;
     return status;
@@ -29231,6 +29279,247 @@ PU_DEF pu_status pu_model_effects(pu_model *model, pu_int M, pu_int groups, cons
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>team   processes that make one fit
+
+   A gradient's parts are the leaves of a tree: node lo .. hi-1 is the sum of lo .. mid-1 and of mid .. hi-1, in this order. What lies
+   in one process's range is summed there; the rest, a slice of theta in each process (pu__team_sum).
+   ------------------------------------------------------------------------------------------------ */
+
+/* Where share p of n begins, of so many nearly equal ones; share `shares` begins at n. */
+PU__FN pu_int pu__cut(pu_int n, pu_int shares, pu_int p) { return n / shares * p + pu__min(p, n % shares); }
+
+/* Where a node of parts is divided. */
+PU__FN pu_int pu__middle(pu_int lo, pu_int hi) { return lo + (hi - lo + 1) / 2; }
+
+/* How many parts a team's work has. */
+PU__FN pu_int pu__team_parts(const pu_team *team) { return team->parts ? team->parts : 8; }
+
+/* The first part of a process; of process `ranks`: their number. */
+PU__FN pu_int pu__team_first(const pu_team *team, pu_int rank) { return pu__cut(pu__team_parts(team), team->ranks, rank); }
+
+/* What is wrong with a team, or NULL. */
+PU__FN const char *pu__team_wrong(const pu_team *team)
+{
+    if (team->ranks < 1 || team->rank < 0 || team->rank >= team->ranks)
+        return "team.rank, ranks (0 <= rank < ranks)";
+    if (team->parts < 0 || team->parts > 1 << 16)
+        return "team.parts (1 to 65536, or 0 = 8)";
+    if ((unsigned)team->split > PU_TEAM_PROBES)
+        return "team.split (one of pu_team_split)";
+    if (team->split == PU_TEAM_DATA && team->total < 1)
+        return "team.total (data of all processes, at least 1)";
+    return NULL;
+}
+
+/* team.swap, in messages that have lengths of 31 bits. */
+PU__FN pu_status pu__team_swap(const pu_team *team, int peer, const void *out, void *in, size_t bytes)
+{
+    const size_t most = (size_t)1 << 30;
+    for (size_t at = 0; at < bytes; at += most) {
+        size_t length = bytes - at < most ? bytes - at : most;
+        pu_status status = team->swap(team->user, peer, (const char *)out + at, (char *)in + at, length);
+        if (status)
+            return status;
+    }
+    return PU_OK;
+}
+
+/* Whom a process meets in a round, rounds 0 to ranks - 1 for all pairs: in each round everybody has one partner, perhaps itself. */
+PU__FN int pu__team_peer(const pu_team *team, int round) { return (round - team->rank + team->ranks) % team->ranks; }
+
+PU_DEF pu_status pu_team_share(const pu_team *team, pu_int *first, pu_int *count)
+{
+    if (!team || !first || !count)
+        return PU_E_NULL;
+    if (pu__team_wrong(team))
+        return PU_E_ARGUMENT;
+    pu_int parts = pu__team_parts(team), end = pu__cut(team->total, parts, pu__team_first(team, team->rank + 1));
+    *first = pu__cut(team->total, parts, pu__team_first(team, team->rank));
+    *count = end - *first;
+    if (team->split == PU_TEAM_PROBES) {
+        *first = 0;
+        *count = team->total;
+    }
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_team_gather(const pu_team *team, size_t bytes, void *all)
+{
+    if (!team || !all || (team->ranks > 1 && !team->swap))
+        return PU_E_NULL;
+    if (pu__team_wrong(team))
+        return PU_E_ARGUMENT;
+    char *at = (char *)all;
+    for (int round = 0; round < team->ranks; round++) {
+        int peer = pu__team_peer(team, round);
+        if (peer == team->rank)
+            continue;
+        pu_status status = pu__team_swap(team, peer, at + (size_t)team->rank * bytes, at + (size_t)peer * bytes, bytes);
+        if (status)
+            return status;
+    }
+    return PU_OK;
+}
+
+/* Those who have it, twice as many in every round, tell one other each; what they receive meanwhile is of no use. */
+PU_DEF pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x)
+{
+    char unused[2048], *at = (char *)x;
+    if (!team || !x || (team->ranks > 1 && !team->swap))
+        return PU_E_NULL;
+    if (pu__team_wrong(team))
+        return PU_E_ARGUMENT;
+    memset(unused, 0, sizeof unused);
+    for (int64_t known = 1; known < team->ranks; known *= 2) {
+        int has = team->rank < known;
+        int64_t peer = has ? team->rank + known : team->rank - known;
+        for (size_t done = 0; done < bytes && peer < team->ranks && team->rank < 2 * known; done += sizeof unused) {
+            size_t length = bytes - done < sizeof unused ? bytes - done : sizeof unused;
+            pu_status status = team->swap(team->user, (int)peer, has ? at + done : unused, has ? unused : at + done, length);
+            if (status)
+                return status;
+        }
+    }
+    return PU_OK;
+}
+
+/* What a process says of itself, and then of all: what went wrong on the first with a failure; sums or largest of the rest. */
+typedef struct {
+    double rank, status, datum, column, index, most;
+    double data, entries; /* sums, of integers */
+    double iterative, seconds; /* the largest */
+    double hash, differ;  /* of what must be the same; is it not? */
+    char what[104];
+} pu__voice;
+
+/* Each tells all others. A status of the team itself is returned, and nothing else. */
+PU__FN pu_status pu__team_meet(const pu_team *team, pu__voice *voice)
+{
+    const pu__voice mine = *voice;
+    for (int round = 0; round < team->ranks; round++) {
+        int peer = pu__team_peer(team, round);
+        pu__voice theirs;
+        if (peer == team->rank)
+            continue;
+        pu_status status = pu__team_swap(team, peer, &mine, &theirs, sizeof theirs);
+        if (status)
+            return status;
+        if (theirs.status != 0 && (voice->status == 0 || theirs.rank < voice->rank)) {
+            voice->rank = theirs.rank;
+            voice->status = theirs.status;
+            voice->datum = theirs.datum;
+            voice->column = theirs.column;
+            voice->index = theirs.index;
+            voice->most = theirs.most;
+            memcpy(voice->what, theirs.what, sizeof voice->what);
+        }
+        voice->data += theirs.data;
+        voice->entries += theirs.entries;
+        voice->iterative = pu__max(voice->iterative, theirs.iterative);
+        voice->seconds = pu__max(voice->seconds, theirs.seconds);
+        if (theirs.hash != mine.hash)
+            voice->differ = 1;
+    }
+    return PU_OK;
+}
+
+/* How many pieces, the largest nodes within, the parts from .. to-1 make of node lo .. hi-1. */
+PU__FN pu_int pu__team_pieces(pu_int lo, pu_int hi, pu_int from, pu_int to)
+{
+    pu_int mid = pu__middle(lo, hi);
+    if (hi <= from || lo >= to)
+        return 0;
+    if (lo >= from && hi <= to)
+        return 1;
+    return pu__team_pieces(lo, mid, from, to) + pu__team_pieces(mid, hi, from, to);
+}
+
+/* The largest number of pieces that a process has. */
+PU__FN pu_int pu__team_most_pieces(const pu_team *team)
+{
+    pu_int most = 0;
+    for (int r = 0; r < team->ranks; r++)
+        most = pu__most(most, pu__team_pieces(0, pu__team_parts(team), pu__team_first(team, r), pu__team_first(team, r + 1)));
+    return most;
+}
+
+/* Memory for sums of vectors of n over a team. */
+typedef struct {
+    const pu_team *team;
+    pu_int n, pieces, slice; /* most pieces of a process; most entries of the slice of theta that a process sums */
+    pu_real *piece[34];      /* pieces x n: sums of this process's; the first is the caller's vector */
+    pu_real *out, *in;       /* pieces x slice; ranks x pieces x slice */
+    /* where pu__team_fold stands: process and piece */
+    pu_int rank, next;
+} pu__team_room;
+
+/* Lays it out; piece 0 is set by whoever has the vector. */
+PU__FN void pu__team_layout(pu__team_room *w, pu__arena *arena)
+{
+    const pu_team *team = w->team;
+    w->pieces = pu__team_most_pieces(team);
+    w->slice = (w->n + team->ranks - 1) / team->ranks;
+    for (pu_int i = 1; i < w->pieces; i++)
+        w->piece[i] = pu__reals(arena, w->n, 1);
+    if (team->ranks > 1) {
+        w->out = pu__reals(arena, w->pieces, w->slice);
+        w->in = pu__reals(arena, team->ranks * w->pieces, w->slice);
+    }
+}
+
+/* The sum over node lo .. hi-1 of slices in w->in, in the place of its first piece. Nodes are met in the order of processes. */
+PU__FN pu_real *pu__team_fold(pu__team_room *w, pu_int lo, pu_int hi)
+{
+    while (pu__team_first(w->team, w->rank + 1) <= lo) {
+        w->rank++;
+        w->next = 0;
+    }
+    if (hi <= pu__team_first(w->team, w->rank + 1))
+        return w->in + (w->rank * w->pieces + w->next++) * w->slice;
+    pu_int mid = pu__middle(lo, hi);
+    pu_real *left = pu__team_fold(w, lo, mid), *right = pu__team_fold(w, mid, hi);
+    pu__axpy(w->slice, 1, right, left);
+    return left;
+}
+
+/* x, which is piece 0, = the sum of all parts. Each process gets everybody's pieces of a slice of x, sums it in the order of the tree,
+   and hands it to all. */
+PU__FN pu_status pu__team_sum(pu__team_room *w, pu_real *x)
+{
+    const pu_team *team = w->team;
+    pu_int n = w->n, ranks = team->ranks, mine = pu__cut(n, ranks, team->rank);
+    size_t bytes = (size_t)(w->pieces * w->slice) * sizeof(pu_real);
+    if (ranks == 1)
+        return PU_OK;
+    for (int round = 0; round < team->ranks; round++) {
+        int peer = pu__team_peer(team, round);
+        pu_real *in = w->in + peer * w->pieces * w->slice, *out = peer == team->rank ? in : w->out;
+        pu_int from = pu__cut(n, ranks, peer), length = pu__cut(n, ranks, peer + 1) - from;
+        for (pu_int i = 0; i < w->pieces; i++)
+            pu__copy(out + i * w->slice, w->piece[i] + from, length);
+        pu_status status = peer == team->rank ? PU_OK : pu__team_swap(team, peer, out, in, bytes);
+        if (status)
+            return status;
+    }
+    w->rank = w->next = 0;
+    pu_real *sum = pu__team_fold(w, 0, pu__team_parts(team));
+    pu__copy(x + mine, sum, pu__cut(n, ranks, team->rank + 1) - mine);
+    for (int round = 0; round < team->ranks; round++) {
+        int peer = pu__team_peer(team, round);
+        pu_int from = pu__cut(n, ranks, peer);
+        if (peer == team->rank)
+            continue;
+        /* slices differ in length by one */
+        pu__copy(w->out, x + mine, pu__cut(n, ranks, team->rank + 1) - mine);
+        pu_status status = pu__team_swap(team, peer, w->out, w->in, (size_t)w->slice * sizeof(pu_real));
+        if (status)
+            return status;
+        pu__copy(x + from, w->in, pu__cut(n, ranks, peer + 1) - from);
+    }
+    return PU_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>optimise   one step of a fit: its gradient, then Adam, SGD or L-BFGS
    ------------------------------------------------------------------------------------------------ */
 
@@ -29239,7 +29528,7 @@ typedef struct {
     const char *wrong;
     double value;
 } pu__agreed;
-enum { PU__AGREED_COUNT = 54 };
+enum { PU__AGREED_COUNT = 56 };
 
 /* The priors of a model, with what makes a mean of them: data, how many of their entries are observed. */
 typedef struct {
@@ -29298,6 +29587,8 @@ typedef struct {
     /* What a checkpoint must agree in. */
     pu__agreed *agreed;
     pu_int n, N, K, D, pairs;
+    /* Data of this process: N, without a team. */
+    pu_int mine;
     /* Standard errors of gradients are wanted. */
     int want_se;
     /* Objectives of different steps may be compared. */
@@ -29323,8 +29614,6 @@ typedef struct {
     pu_real *m, *v;
     /* n: the gradient of one of several batches, and the standard errors of a batch. */
     pu_real *part, *part_se;
-    /* n: squared standard errors of the batches times their data squared, summed. */
-    double *variance;
     /* pairs x n: steps s, and changes y of the gradient. */
     pu_real *S, *Y;
     /* 2 pairs: 1 / s'y, then the coefficients of the recursion. */
@@ -29353,23 +29642,30 @@ typedef struct {
     pu_real *few_y;
     double *few_mean;
     pu__sums_of sums;
+    /* A team's: sums; as many as local parts: the epoch that `order` is of; vectors of sums on the way up; mine: numbers of the
+       data; processes x parts of one: what parts tell; whether all parts are the same, so that the first is enough. */
+    pu__team_room room;
+    pu_int *order_epoch;
+    pu_real *tree[16];
+    pu_int *id;
+    struct pu__tally *tallies;
+    int alike;
 } pu__fit;
 enum { PU__FIT_OWN = offsetof(pu__fit, gradients) / sizeof(double) };
 
 /* ---- the gradient of a step ---- */
 
-/* Order of the data in this epoch: Fisher and Yates, with numbers that depend on seed, epoch and place
-   alone. */
-PU__FN void pu__fit_shuffle(pu__fit *fit)
+/* order (count) = first, first + 1 .. in the order of this epoch: Fisher and Yates, with numbers that depend on seed, epoch, place
+   and, of a team, the part alone. */
+PU__FN void pu__shuffle(const pu__fit *fit, pu_int epoch, pu_int part, pu_int first, pu_int count, pu_int *order)
 {
     uint64_t seed = fit->o->gradient.seed;
     /* Apart from the streams of normals. */
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6f726465u};
-    uint32_t counter[4] = {0, (uint32_t)fit->epoch, 0, 0}, word[4];
-    pu_int *order = fit->order;
-    for (pu_int i = 0; i < fit->N; i++)
-        order[i] = i;
-    for (pu_int i = fit->N - 1; i > 0; i--) {
+    uint32_t counter[4] = {0, (uint32_t)epoch, (uint32_t)part, 0}, word[4];
+    for (pu_int i = 0; i < count; i++)
+        order[i] = first + i;
+    for (pu_int i = count - 1; i > 0; i--) {
         pu_int j, moved = order[i];
         counter[0] = (uint32_t)i;
         pu_philox(key, counter, word);
@@ -29379,23 +29675,52 @@ PU__FN void pu__fit_shuffle(pu__fit *fit)
     }
 }
 
+/* The order of all data in this epoch, where there are mini-batches. Parts of a team have theirs when they need it. */
+PU__FN void pu__fit_shuffle(pu__fit *fit)
+{
+    pu_int parts = fit->o->team ? pu__team_parts(fit->o->team) : 0;
+    if (fit->order && !parts)
+        pu__shuffle(fit, (pu_int)fit->epoch, 0, 0, fit->N, fit->order);
+    for (pu_int p = 0; p < parts && fit->order; p++)
+        fit->order_epoch[p] = -1;
+}
+
+/* Gradient at theta of these data into grad; standard errors where they are wanted. x: where solves begin and end, or NULL.
+   number: of the part of a team that has probes of its own. */
+PU__FN pu_status pu__fit_part_gradient(pu__fit *fit, const pu_real *theta, const pu_data *batch, pu_int number, pu_real *x,
+                                       pu_real *grad)
+{
+    pu_report *report = &fit->report->last;
+    pu__model_task task;
+    pu_status status = PU_OK;
+    pu__model_task_make(&task, fit->model, batch, &fit->o->gradient, fit->part_se);
+    if (fit->few.n) /* as it is with all data */
+        task.options.kind = PU_EXACT;
+    task.ws = fit->ws;
+    task.grad = grad;
+    task.grad_is_scratch = 1;
+    task.options.x0 = task.x = x;
+    task.options.seed += (uint64_t)number * 0x9e3779b97f4a7c15u;
+    if (!fit->o->fixed_probes)
+        task.options.step += (uint32_t)fit->step;
+    fit->gradients++;
+    /* pu__fit_move has set the model to the point that it proposed. Validation may have moved it since. */
+    if (fit->sets != fit->model->sets)
+        status = pu_model_set(fit->model, theta, report);
+    if (!status)
+        status = pu__model_run(&task, report);
+    fit->lost |= task.lost;
+    return status;
+}
+
 /* Gradient at theta of the next batch of the epoch, or of all data, into grad; standard errors where they
    are wanted. *n: how many data. With warm starts the solves begin at the last solutions of these data, and
    leave theirs. */
 PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_real *grad, pu_int *n)
 {
     pu_int each = (fit->K + 1) * fit->D;
-    pu_report *report = &fit->report->last;
     pu_data batch = fit->few.n ? fit->few : *fit->data;
-    pu__model_task task;
-    pu_status status = PU_OK;
-    pu__model_task_make(&task, fit->model, &batch, &fit->o->gradient, fit->part_se);
-    if (fit->few.n) /* as it is with all data */
-        task.options.kind = PU_EXACT;
-    task.ws = fit->ws;
-    task.grad = grad;
-    task.grad_is_scratch = 1;
-    task.x = fit->x;
+    pu_real *x = fit->x;
     /* The last batch of an epoch may be smaller; no batch goes on into the next. */
     if (fit->order) {
         if (fit->place >= (double)fit->N) {
@@ -29406,34 +29731,25 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
         batch.pick = fit->order + (pu_int)fit->place;
         batch.n = pu__min(fit->o->batch, fit->N - (pu_int)fit->place);
         fit->place += (double)batch.n;
-        task.x = fit->x_batch;
+        x = fit->x_batch;
     }
     *n = batch.n;
-    task.options.x0 = task.x;
-    if (!fit->o->fixed_probes)
-        task.options.step += (uint32_t)fit->step;
     if (fit->x_batch)
         for (pu_int i = 0; i < *n; i++)
-            pu__copy(task.x + i * each, fit->x + batch.pick[i] * each, each);
-    fit->gradients++;
-    /* pu__fit_move has set the model to the point that it proposed. Validation may have moved it since. */
-    if (fit->sets != fit->model->sets)
-        status = pu_model_set(fit->model, theta, report);
-    if (!status)
-        status = pu__model_run(&task, report);
+            pu__copy(x + i * each, fit->x + batch.pick[i] * each, each);
+    pu_status status = pu__fit_part_gradient(fit, theta, &batch, 0, x, grad);
     if (fit->few.n)
-        report->where.datum = -1; /* none of the caller's */
-    fit->lost |= task.lost;
+        fit->report->last.where.datum = -1; /* none of the caller's */
     if (fit->x_batch && !pu__fatal(status))
         for (pu_int i = 0; i < *n; i++)
-            pu__copy(fit->x + batch.pick[i] * each, task.x + i * each, each);
+            pu__copy(fit->x + batch.pick[i] * each, x + i * each, each);
     return status;
 }
 
 #define PU__PARTS 64 /* passes over n are cut into so many parts, whatever the number of threads */
 
 /* First entry of a part of n; part PU__PARTS begins at n. */
-PU__FN pu_int pu__part_start(pu_int n, int part) { return n / PU__PARTS * part + pu__min(part, n % PU__PARTS); }
+PU__FN pu_int pu__part_start(pu_int n, int part) { return pu__cut(n, PU__PARTS, part); }
 
 /* What is wrong with a prior of the model, or NULL. Comparisons are written such that a NaN fails them. */
 PU__FN const char *pu__prior_wrong(const pu_model *model, const pu_prior *p)
@@ -29540,57 +29856,201 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
     return sqrt(all);
 }
 
+/* What is told of the gradient of some data, or of several such: its status (a failure alone), how many data, and times these the objective;
+   times their square the variances of objective and gradient; are these known, were all engines exact; PU_INEXACT or PU_DIVERGED, and
+   how often; pu__fit.lost. */
+typedef struct pu__tally {
+    double status, data, objective, variance, error, known, exact, doubt, doubtful, lost;
+} pu__tally;
+
+/* Adds what the last gradient tells, of so many data. */
+PU__FN void pu__fit_count(const pu__fit *fit, pu_status status, pu_int data, pu__tally *t)
+{
+    const pu_report *last = &fit->report->last;
+    double weight = (double)data, square = weight * weight;
+    if (status == PU_INEXACT || status == PU_DIVERGED) {
+        t->doubt = (double)status;
+        t->doubtful++;
+    }
+    if (last->served[PU_ITERATIVE])
+        t->exact = 0;
+    if (!last->has_nll || last->nll_se < 0)
+        t->known = 0;
+    t->data += weight;
+    t->objective += weight * (last->has_nll ? last->nll : last->q);
+    t->variance += square * last->nll_se * last->nll_se;
+    for (pu_int i = 0; i < fit->n && fit->part_se; i++)
+        t->error += square * (double)fit->part_se[i] * (double)fit->part_se[i];
+}
+
+/* One part of a team's gradient, times its data, into out: its next mini-batch, or all that it has. It counts in *tally. */
+PU__FN pu_status pu__team_leaf(pu__fit *fit, const pu_real *theta, pu_int part, pu_real *out, pu__tally *tally)
+{
+    const pu_team *team = fit->o->team;
+    pu_int parts = pu__team_parts(team), batch = fit->o->batch;
+    pu_data data = *fit->data;
+    pu__tally none = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0};
+    *tally = none;
+    data.id = fit->id ? fit->id : data.id;
+    if (team->split == PU_TEAM_DATA) {
+        pu_int at = pu__cut(fit->N, parts, part), local = at - pu__cut(fit->N, parts, pu__team_first(team, team->rank));
+        pu_int count = pu__cut(fit->N, parts, part + 1) - at;
+        pu_int turns = batch && count ? (count + batch - 1) / batch : 1; /* of an epoch */
+        pu_int epoch = (pu_int)fit->place / turns, turn = (pu_int)fit->place % turns;
+        if (batch && fit->order_epoch[part] != epoch) {
+            pu__shuffle(fit, epoch, part + 1, local, count, fit->order + local);
+            fit->order_epoch[part] = epoch;
+        }
+        data.pick = fit->order + local + turn * batch;
+        data.n = batch ? pu__min(batch, count - turn * batch) : count;
+    }
+    if (data.n < 1 || (fit->alike && part)) {
+        pu__zeros(out, fit->n);
+        return PU_OK;
+    }
+    pu_status status = pu__fit_part_gradient(fit, theta, &data, team->split == PU_TEAM_PROBES ? part : 0, NULL, out);
+    if (pu__fatal(status)) {
+        tally->status = (double)status;
+        return status;
+    }
+    pu__fit_count(fit, status, data.n, tally);
+    tally->lost = fit->lost;
+    for (pu_int i = 0; i < fit->n; i++)
+        out[i] *= (pu_real)data.n;
+    return PU_OK;
+}
+
+/* The sum over node lo .. hi-1, all of which is this process's, into out. */
+PU__FN pu_status pu__team_node(pu__fit *fit, const pu_real *theta, pu_int lo, pu_int hi, int level, pu_real *out)
+{
+    const pu_team *team = fit->o->team;
+    pu_int mid = pu__middle(lo, hi), first = pu__team_first(team, team->rank), most = pu__team_first(team, 1);
+    if (hi - lo == 1)
+        return pu__team_leaf(fit, theta, lo, out, fit->tallies + team->rank * most + lo - first);
+    pu_status status = pu__team_node(fit, theta, lo, mid, level + 1, out);
+    if (!status)
+        status = pu__team_node(fit, theta, mid, hi, level + 1, fit->tree[level]);
+    if (!status)
+        pu__axpy(fit->n, 1, fit->tree[level], out);
+    return status;
+}
+
+/* The pieces of node lo .. hi-1 that are this process's, from number *next on. */
+PU__FN pu_status pu__team_own(pu__fit *fit, const pu_real *theta, pu_int lo, pu_int hi, pu_int *next)
+{
+    const pu_team *team = fit->o->team;
+    pu_int mid = pu__middle(lo, hi), from = pu__team_first(team, team->rank), to = pu__team_first(team, team->rank + 1);
+    if (hi <= from || lo >= to)
+        return PU_OK;
+    if (lo >= from && hi <= to)
+        return pu__team_node(fit, theta, lo, hi, 0, fit->room.piece[(*next)++]);
+    pu_status status = pu__team_own(fit, theta, lo, mid, next);
+    return status ? status : pu__team_own(fit, theta, mid, hi, next);
+}
+
+/* Does everybody go on? status: of this process, with report->last. Returns the same on all: the failure of the first that has one, which is
+   then in report->last, with its rank. */
+PU__FN pu_status pu__fit_agree_status(const pu__fit *fit, pu_status status)
+{
+    pu_report *last = &fit->report->last;
+    const pu_where *where = &last->where;
+    const pu_team *team = fit->o->team;
+    pu__voice voice = PU__ZERO;
+    pu__text text = {voice.what, 0, sizeof voice.what};
+    if (!team)
+        return status;
+    voice.rank = (double)team->rank;
+    voice.status = (double)status;
+    voice.datum = (double)where->datum;
+    voice.column = (double)where->column;
+    voice.index = (double)where->index;
+    voice.most = (double)where->most;
+    pu__put(&text, where->what ? where->what : "");
+    pu_status gone = pu__team_meet(team, &voice);
+    if (gone)
+        return pu__refuse(last, gone, "team.swap");
+    if (voice.status == 0)
+        return PU_OK;
+    memcpy(fit->report->peer_what, voice.what, sizeof fit->report->peer_what);
+    (void)pu__fail(last, (pu_status)(int)voice.status, fit->report->peer_what, (pu_int)voice.datum, (pu_int)voice.index);
+    last->where.column = (pu_int)voice.column;
+    last->where.most = (pu_int)voice.most;
+    last->where.rank = (pu_int)voice.rank;
+    return last->status;
+}
+
+/* The sum over all data of a step, or of all, times their number each, into g, and what all parts tell. */
+PU__FN pu_status pu__team_gradient(pu__fit *fit, const pu_real *theta, pu_real *g, pu__tally *all)
+{
+    const pu_team *team = fit->o->team;
+    pu_int parts = pu__team_parts(team), most = pu__team_first(team, 1), next = 0;
+    double before = fit->gradients;
+    memset(fit->tallies, 0, (size_t)(team->ranks * most) * sizeof(pu__tally));
+    fit->room.piece[0] = g;
+    pu_status own = pu__team_own(fit, theta, 0, parts, &next);
+    pu_status gone = pu_team_gather(team, (size_t)most * sizeof(pu__tally), fit->tallies);
+    if (gone)
+        return pu__refuse(&fit->report->last, gone, "team.swap");
+    fit->gradients = before;
+    for (int r = 0; r < team->ranks; r++)
+        for (pu_int p = pu__team_first(team, r); p < pu__team_first(team, r + 1); p++) {
+            const pu__tally *t = fit->tallies + r * most + p - pu__team_first(team, r);
+            if (t->status != 0)
+                return pu__fit_agree_status(fit, own);
+            all->data += t->data;
+            all->objective += t->objective;
+            all->variance += t->variance;
+            all->error += t->error;
+            all->known *= t->known;
+            all->exact *= t->exact;
+            all->doubt = pu__max(all->doubt, t->doubt);
+            all->doubtful += t->doubtful;
+            all->lost = pu__max(all->lost, t->lost);
+            fit->gradients += t->data > 0;
+        }
+    fit->place++;
+    if (fit->o->batch)
+        fit->epoch = floor(fit->place * (double)fit->o->batch * (double)parts / (double)fit->N);
+    gone = pu__team_sum(&fit->room, g);
+    return gone ? pu__refuse(&fit->report->last, gone, "team.swap") : PU_OK;
+}
+
 /* Gradient of a step at theta into g (n): the mean over the data of its batches, and that of the penalty. Objective, norm, their
    standard errors, doubts about them and whether all was exact are left in the fit. With n_b data in batch b:
      g = sum_b n_b g_b / sum_b n_b,     se^2 = sum_b n_b^2 se_b^2 / (sum_b n_b)^2
    A single batch is not scaled, which would only round. */
 PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g)
 {
-    const pu_report *last = &fit->report->last;
-    pu_real *part = fit->part, *se = fit->part_se;
-    double *sum = fit->variance;
-    double total = 0, objective = 0, variance = 0, error = 0;
-    int known = 1;
+    pu_real *part = fit->part;
+    pu__tally all = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0};
     pu_int n = fit->n, data;
-    fit->exact = 1;
-    fit->doubt = PU_OK;
+    int is_sum = part || fit->o->team;
     fit->lost = 0;
-    if (sum)
-        PU__ZEROS(sum, n);
     if (part)
         pu__zeros(g, n);
-    for (pu_int batch = 0; batch < fit->o->accumulate; batch++) {
-        pu_status status = pu__fit_batch_gradient(fit, theta, part ? part : g, &data);
-        double weight = (double)data, square = weight * weight;
+    pu_status status = fit->o->team ? pu__team_gradient(fit, theta, g, &all) : PU_OK;
+    if (status)
+        return status;
+    for (pu_int batch = 0; batch < fit->o->accumulate && !fit->o->team; batch++) {
+        status = pu__fit_batch_gradient(fit, theta, part ? part : g, &data);
         if (pu__fatal(status))
             return status;
-        if (status == PU_INEXACT || status == PU_DIVERGED) {
-            fit->doubt = status;
-            fit->doubtful++;
-        }
-        fit->exact &= !last->served[PU_ITERATIVE];
-        known &= last->has_nll && !(last->nll_se < 0);
-        total += weight;
-        objective += weight * (last->has_nll ? last->nll : last->q);
-        variance += square * last->nll_se * last->nll_se;
+        pu__fit_count(fit, status, data, &all);
         if (part)
             pu__axpy(n, (pu_real)data, part, g);
-        if (sum)
-            for (pu_int i = 0; i < n; i++)
-                sum[i] += square * (double)se[i] * (double)se[i];
     }
-    if (part)
-        for (pu_int i = 0; i < n; i++)
-            g[i] /= (pu_real)total;
-    if (sum)
-        for (pu_int i = 0; i < n; i++)
-            error += sum[i] / (total * total);
-    /* -1: unknown, or not measured. */
+    fit->lost |= all.lost > 0;
+    fit->exact = all.exact > 0;
+    fit->doubt = all.doubt;
+    fit->doubtful += all.doubtful;
+    for (pu_int i = 0; i < n && is_sum; i++)
+        g[i] /= (pu_real)all.data;
     fit->penalty = pu__priors_add(&fit->priors, theta, g);
-    fit->objective = objective / total + fit->penalty;
-    fit->objective_se = known ? sqrt(variance) / total : -1;
+    fit->objective = all.objective / all.data + fit->penalty;
+    /* -1: unknown, or not measured. */
+    fit->objective_se = all.known > 0 ? sqrt(all.variance) / all.data : -1;
     fit->gradient = pu__gradient_norm(fit, g);
-    fit->gradient_se = sum ? sqrt(error) : -1;
+    fit->gradient_se = fit->part_se ? sqrt(all.error) / all.data : -1;
     if (!pu__finite_double(fit->objective + fit->objective_se + fit->gradient + fit->gradient_se))
         return pu__refuse(&fit->report->last, PU_NONFINITE, "|gradient|");
     return PU_OK;
@@ -30400,6 +30860,8 @@ PU__FN void pu__fit_list_agreed(pu__fit *fit)
         /* Batches, noise, reasons to stop. */
         PU__AGREED_FIT(batch), PU__AGREED_FIT(accumulate), PU__AGREED("fit.fixed_probes", !!o->fixed_probes),
         PU__AGREED("fit.warm_start", !!o->warm_start), PU__AGREED_FIT(tolerance),
+        PU__AGREED("fit.team.parts (0: no team)", o->team ? pu__team_parts(o->team) : 0),
+        PU__AGREED("fit.team.split", o->team ? o->team->split : 0),
         PU__AGREED("fit.validate", !!o->validate), PU__AGREED_FIT(validate_every), PU__AGREED_FIT(patience),
         /* The gradient. */
         PU__AGREED_GRADIENT(kind), PU__AGREED_GRADIENT(engine), PU__AGREED_GRADIENT(samples),
@@ -30447,7 +30909,7 @@ PU__FN int pu__fit_is_sound(const pu__fit *fit)
     double any = 9007199254740992.0, pairs = (double)fit->pairs, starts = (double)pu__most(fit->o->starts, 1);
     const double count[][3] = {{fit->step, 0, (double)fit->report->steps},
                                {fit->epoch, 0, UINT32_MAX},
-                               {fit->place, 0, (double)fit->N},
+                               {fit->place, 0, fit->o->team ? any : (double)fit->N},
                                {fit->gradients, 0, any},
                                {fit->rejected, 0, any},
                                {fit->doubtful, 0, any},
@@ -30478,23 +30940,32 @@ PU__FN int pu__fit_is_sound(const pu__fit *fit)
     return ok;
 }
 
-/* What the next step depends on, to or from the file: the numbers of the fit, then its arrays. The order of
-   the data is not there, it follows from the epoch. *h: the hash of all that. Returns 0 when reading or
-   writing fails. */
-PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
+enum { PU__FIT_PARTS = 16 };
+
+/* What the next step depends on: the numbers of the fit, then its arrays, with their sizes. Those that this fit does not have are NULL.
+   The order of the data is not there, it follows from the epoch. */
+PU__FN void pu__fit_state(pu__fit *fit, void **part, size_t *bytes)
 {
     size_t n = (size_t)fit->n * sizeof(pu_real), pairs = (size_t)fit->pairs;
-    size_t x = (size_t)(fit->N * (fit->K + 1) * fit->D) * sizeof(pu_real);
-    /* Arrays that this fit does not have are NULL. */
+    size_t x = (size_t)(fit->mine * (fit->K + 1) * fit->D) * sizeof(pu_real);
     size_t starts = (size_t)pu__most(fit->o->starts, 0) * sizeof(double);
-    void *const part[] = {fit,    fit->theta, fit->best_theta, fit->m, fit->next,  fit->v,         fit->g,  fit->S,
-                          fit->Y, fit->rho,   fit->h,          fit->x, fit->given, fit->top_theta, fit->top, fit->ends};
-    const size_t bytes[] = {offsetof(pu__fit, model), n, n, n, n, n, n, pairs * n, pairs * n,
-                            pairs * sizeof(double),   (size_t)fit->n * sizeof(double), x, n, n, PU__FIT_OWN * sizeof(double),
-                            starts};
-    size_t done;
+    void *const all[PU__FIT_PARTS] = {fit,    fit->theta, fit->best_theta, fit->m, fit->next,  fit->v,         fit->g,   fit->S,
+                                      fit->Y, fit->rho,   fit->h,          fit->x, fit->given, fit->top_theta, fit->top, fit->ends};
+    const size_t size[PU__FIT_PARTS] = {offsetof(pu__fit, model), n, n, n, n, n, n, pairs * n, pairs * n,
+                                        pairs * sizeof(double),   (size_t)fit->n * sizeof(double), x, n, n,
+                                        PU__FIT_OWN * sizeof(double), starts};
+    memcpy(part, all, sizeof all);
+    memcpy(bytes, size, sizeof size);
+}
+
+/* The state to or from the file. *h: its hash. Returns 0 when reading or writing fails. */
+PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
+{
+    void *part[PU__FIT_PARTS];
+    size_t bytes[PU__FIT_PARTS], done;
+    pu__fit_state(fit, part, bytes);
     *h = PU__FNV;
-    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+    for (int i = 0; i < PU__FIT_PARTS; i++) {
         if (!part[i])
             continue;
         done = is_write ? fwrite(part[i], 1, bytes[i], file) : fread(part[i], 1, bytes[i], file);
@@ -30648,7 +31119,6 @@ PU__FN const char *pu__fit_save(pu__fit *fit, int is_trial)
    of the fit are then as they were. */
 PU__FN const char *pu__fit_resume(pu__fit *fit)
 {
-    pu__fit_list_agreed(fit);
     pu__fit fresh = *fit;
     char magic[8], path[PU__PATH];
     uint64_t h, told;
@@ -30690,7 +31160,167 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
 #endif
 
 /* ------------------------------------------------------------------------------------------------
-   >>fit   from gradients to parameters: reports, options, the loop, standard errors
+   >>members   what the processes of a team agree on before and between steps
+   ------------------------------------------------------------------------------------------------ */
+
+/* What is wrong with the options of a team, or NULL; the status to refuse it with. */
+PU__FN const char *pu__fit_wrong_team(const pu_fit_options *o, pu_status *status)
+{
+    const pu_team *team = o->team;
+    if (!team)
+        return NULL;
+    *status = PU_E_ARGUMENT;
+    if (pu__team_wrong(team))
+        return pu__team_wrong(team);
+    *status = team->ranks > 1 && !team->swap ? PU_E_NULL : PU_E_ARGUMENT;
+    if (*status == PU_E_NULL)
+        return "team.swap";
+    if (o->accumulate || o->warm_start)
+        return "fit.accumulate, warm_start (not with a team, whose parts are what a step has)";
+    return team->split == PU_TEAM_PROBES && o->batch ? "fit.batch (not with PU_TEAM_PROBES)" : NULL;
+}
+
+/* Alone, or the first of a team? */
+PU__FN int pu__fit_is_first(const pu__fit *fit) { return !fit->o->team || fit->o->team->rank == 0; }
+
+/* What the first process of a team has in x (bytes) is what all have. */
+PU__FN pu_status pu__fit_tell_all(const pu__fit *fit, size_t bytes, void *x)
+{
+    pu_status status = fit->o->team ? pu_team_broadcast(fit->o->team, bytes, x) : PU_OK;
+    return status ? pu__refuse(&fit->report->last, status, "team.swap") : PU_OK;
+}
+
+/* What a team needs besides. */
+PU__FN void pu__fit_team_layout(pu__fit *fit, pu__arena *arena)
+{
+    const pu_team *team = fit->o->team;
+    pu_int parts = pu__team_parts(team), most = pu__team_first(team, 1), left = most;
+    fit->room.team = team;
+    fit->room.n = fit->n;
+    pu__team_layout(&fit->room, arena);
+    for (int level = 0; left > 1; level++) {
+        fit->tree[level] = pu__reals(arena, fit->n, 1);
+        left = (left + 1) / 2;
+    }
+    fit->tallies = (pu__tally *)pu__take(arena, team->ranks * most, 1, sizeof(pu__tally));
+    fit->order_epoch = pu__indices(arena, parts);
+    if (!fit->data->id && team->split == PU_TEAM_DATA)
+        fit->id = pu__indices(arena, fit->mine);
+}
+
+/* Numbers of the data of a process among all, and the order of all of them. */
+PU__FN void pu__fit_team_begin(pu__fit *fit)
+{
+    pu_int from = 0, count = 0;
+    if (!fit->o->team)
+        return;
+    (void)pu_team_share(fit->o->team, &from, &count);
+    for (pu_int i = 0; i < fit->mine && fit->order; i++)
+        fit->order[i] = i;
+    for (pu_int i = 0; i < fit->mine && fit->id; i++)
+        fit->id[i] = from + i;
+}
+
+/* Do these data, whose shape was checked, have no entry at all? A fit would follow the rounding errors of zeros. */
+PU__FN int pu__is_unobserved(const pu_data *data)
+{
+    pu_int row, n = 0;
+    pu_real y;
+    while (n < data->n && pu__observed(data, n, 0, &row, &y) < 0)
+        n++;
+    return n == data->n;
+}
+
+/* The model is set to theta, or refused it (status). Sizes and data are checked, priors made ready; of a team everybody is
+   asked whether all is well and the same: report->last is then as of all data. */
+PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status status)
+{
+    const pu_data *data = fit->data;
+    const pu_team *team = fit->o->team;
+    pu_model *model = fit->model;
+    pu_report *last = &fit->report->last;
+    pu__voice voice = PU__ZERO;
+    size_t bytes;
+    pu_int first, count = 0;
+    int is_idle = team && !data->n;
+    if (!status && team && team->split == PU_TEAM_DATA && !pu_team_share(team, &first, &count) && count != data->n) {
+        status = pu__refuse(last, PU_E_SIZE, "data.n (of a team: as pu_team_share says)");
+        last->where.most = count;
+    }
+    if (!status && !is_idle)
+        status = pu_model_gradient_bytes(model, data, &fit->o->gradient, 0, &bytes, last);
+    fit->K = last->samples;
+    if (!status && !is_idle)
+        status = pu__priors_open(&fit->priors, model, data, last);
+    int is_empty = !status && (is_idle || pu__is_unobserved(data));
+    if (!team)
+        return is_empty ? pu__refuse(last, PU_E_ARGUMENT, "data (nothing is observed)") : status;
+    status = pu__fit_agree_status(fit, status);
+    if (status)
+        return status;
+    /* theta and model, as far as numbers tell; options: pu__fit_same_options */
+    uint64_t hash = pu__fnv(PU__FNV, theta, (size_t)model->params * sizeof(pu_real));
+    hash = pu__fnv(hash, model->name ? model->name : "", model->name ? strlen(model->name) : 0);
+    voice.hash = (double)(hash >> 11);
+    voice.data = (double)!is_empty;
+    voice.entries = fit->priors.entries;
+    voice.iterative = (double)last->served[PU_ITERATIVE];
+    voice.seconds = last->seconds;
+    status = pu__team_meet(team, &voice);
+    if (status)
+        return pu__refuse(last, status, "team.swap");
+    if (voice.differ > 0)
+        return pu__refuse(last, PU_E_TEAM, "theta or model (not the same on every process: pu_team_broadcast)");
+    if (!(voice.data > 0))
+        return pu__refuse(last, PU_E_ARGUMENT, "data (nothing is observed)");
+    fit->priors.model = model;
+    if (team->split == PU_TEAM_DATA) {
+        fit->priors.entries = voice.entries;
+        fit->priors.N = (double)team->total;
+    }
+    last->served[PU_ITERATIVE] = voice.iterative > 0;
+    last->seconds = voice.seconds;
+    /* probes are shared out among the parts */
+    if (team->split == PU_TEAM_PROBES && voice.iterative > 0 && !pu__is_open(&fit->o->gradient))
+        fit->o->gradient.samples = (fit->K + pu__team_parts(team) - 1) / pu__team_parts(team);
+    return PU_OK;
+}
+
+#ifndef PU_NO_STDIO
+/* Have all processes of a team the same options? */
+PU__FN pu_status pu__fit_same_options(const pu__fit *fit)
+{
+    pu__voice voice = PU__ZERO;
+    uint64_t hash = PU__FNV;
+    for (int i = 0; i < PU__AGREED_COUNT; i++)
+        hash = pu__fnv(hash, &fit->agreed[i].value, sizeof(double));
+    voice.hash = (double)(hash >> 11);
+    pu_status status = pu__team_meet(fit->o->team, &voice);
+    if (status)
+        return pu__refuse(&fit->report->last, status, "team.swap");
+    return voice.differ > 0 ? pu__refuse(&fit->report->last, PU_E_TEAM, "options (not the same on every process)") : PU_OK;
+}
+
+/* The state from the first process of a team to all. */
+PU__FN pu_status pu__fit_tell_state(pu__fit *fit)
+{
+    void *part[PU__FIT_PARTS];
+    size_t bytes[PU__FIT_PARTS];
+    pu_fit_report *r = fit->report;
+    double about[2] = {(double)r->resumed, (double)r->stop};
+    pu_status status = pu_team_broadcast(fit->o->team, sizeof about, about);
+    pu__fit_state(fit, part, bytes);
+    for (int i = 0; i < PU__FIT_PARTS && !status; i++)
+        if (part[i])
+            status = pu_team_broadcast(fit->o->team, bytes[i], part[i]);
+    r->resumed = (int)about[0];
+    r->stop = (pu_fit_stop)(int)about[1];
+    return status ? pu__refuse(&r->last, status, "team.swap") : PU_OK;
+}
+#endif
+
+/* ------------------------------------------------------------------------------------------------
+   >>fit   from gradients to parameters: reports, options, the loop
    ------------------------------------------------------------------------------------------------ */
 
 /* ---- reports ---- */
@@ -30859,7 +31489,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     if (!pu__is_within(o->tolerance, HUGE_VAL))
         return "fit.tolerance (0 or more)";
     /* Mini-batches renumber the data, so arrays of each datum do not go with them. */
-    if (o->batch < 0 || o->batch > fit->data->n)
+    if (o->batch < 0 || (!o->team && o->batch > fit->data->n))
         return "fit.batch (data per gradient, or 0 = all)";
     if (o->accumulate < 0 || o->accumulate > INT32_MAX || (o->accumulate > 1 && !o->batch))
         return "fit.accumulate (at least 1, or 0 = 1; more than 1 only with fit.batch)";
@@ -30938,7 +31568,8 @@ PU__FN void pu__fit_choose(pu__fit *fit, const pu_report *all)
     static const char *const names[] = {"", "Adam", "SGD", "L-BFGS"};
     enum { BATCH = 100 };
     pu_fit_options *o = fit->o;
-    pu_int N = fit->data->n;
+    int by_data = o->team && o->team->split == PU_TEAM_DATA;
+    pu_int N = by_data ? o->team->total : fit->data->n;
     int is_adams = o->rate != 0 || o->schedule || o->decay != 0 || o->beta1 != 0 || o->beta2 != 0 || o->epsilon != 0 ||
                    o->batch || o->accumulate || o->warm_start;
     int is_exact = !all->served[PU_ITERATIVE], is_many = N >= 2 * BATCH;
@@ -30956,20 +31587,23 @@ PU__FN void pu__fit_choose(pu__fit *fit, const pu_report *all)
         } else if (!is_adams) {
             o->schedule = PU_RATE_COSINE;
             why = is_exact ? " (chosen: a gradient of all data takes long)" : " (chosen: the gradient is random)";
-            if (is_many) {
-                o->batch = BATCH;
+            if (is_many && (by_data || !o->team)) {
+                o->batch = o->team ? (BATCH + pu__team_parts(o->team) - 1) / pu__team_parts(o->team) : BATCH;
                 fit->comparable = 0;
                 o->steps = o->steps ? o->steps : pu__most(200, 10 * N / BATCH);
             }
         }
     }
-    fit->condense = is_exact && o->optimizer == PU_LBFGS && !o->batch && !fit->want_se && !fit->model->lgm.eta_count &&
+    fit->alike = is_exact && o->team && !by_data;
+    fit->condense = is_exact && !o->team && o->optimizer == PU_LBFGS && !o->batch && !fit->want_se && !fit->model->lgm.eta_count &&
                     N >= 4 * fit->data->m && fit->data->m <= PU__MOMENTS_MOST && pu__is_complete(fit->data);
     if (fit->report) {
         pu__text text = {fit->report->plan, 0, sizeof fit->report->plan};
         pu__put(&text, names[o->optimizer]);
         pu__put_number(&text, ", mini-batches of ", o->batch ? o->batch : -1);
         pu__put_number(&text, ", starts: ", o->starts > 1 ? o->starts : -1);
+        pu__put_number(&text, ", parts: ", o->team ? pu__team_parts(o->team) : -1);
+        pu__put_number(&text, " on processes: ", o->team ? o->team->ranks : -1);
         pu__put(&text, o->schedule == PU_RATE_COSINE ? ", cosine of rates" : "");
         pu__put(&text, why);
     }
@@ -31002,8 +31636,10 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
     pu__fit *fit = (pu__fit *)self;
     const pu_fit_options *o = fit->o;
     pu_int n = fit->model->params;
+    int by_data = o->team && o->team->split == PU_TEAM_DATA;
     fit->n = n;
-    fit->N = fit->data->n;
+    fit->mine = fit->data->n;
+    fit->N = by_data ? o->team->total : fit->mine;
     fit->D = fit->model->lgm.Gamma->rows;
     fit->theta = pu__reals(arena, n, 1);
     fit->next = pu__reals(arena, n, 1);
@@ -31017,18 +31653,19 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         fit->best_theta = pu__reals(arena, n, 1);
     if (o->accumulate > 1)
         fit->part = pu__reals(arena, n, 1);
-    if (fit->want_se) {
+    if (fit->want_se)
         fit->part_se = pu__reals(arena, n, 1);
-        fit->variance = pu__doubles(arena, n, 1);
-    }
-    if (o->batch)
-        fit->order = pu__indices(arena, fit->N);
+    if (o->batch || by_data)
+        fit->order = pu__indices(arena, fit->mine);
+    if (o->team)
+        pu__fit_team_layout(fit, arena);
     /* The pairs, then 1 / s'y with the coefficients of the recursion. */
     if (o->optimizer == PU_LBFGS) {
         fit->S = pu__reals(arena, fit->pairs, n);
         fit->Y = pu__reals(arena, fit->pairs, n);
         fit->rho = pu__doubles(arena, 2 * fit->pairs, 1);
-        if (fit->model->curvature) {
+        /* a guess from a process's own data would depend on how many there are */
+        if (fit->model->curvature && !by_data) {
             fit->h = pu__doubles(arena, n, 1);
             fit->now = pu__doubles(arena, n, 1);
         }
@@ -31053,7 +31690,7 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
     }
     /* Solutions of all data, and those of a batch side by side. */
     if (o->warm_start) {
-        fit->x = pu__reals(arena, fit->N * (fit->K + 1), fit->D);
+        fit->x = pu__reals(arena, fit->mine * (fit->K + 1), fit->D);
         if (o->batch)
             fit->x_batch = pu__reals(arena, o->batch * (fit->K + 1), fit->D);
     }
@@ -31139,25 +31776,40 @@ PU__FN pu_status pu__fit_tune(pu__fit *fit)
         g->most_samples = g->most_iterations = 0;
         return PU_OK;
     }
-    /* The batches of a step, but hardly more than all data. */
-    if (o->batch)
+    /* The batches of a step, but hardly more than all data; of a team, the first part's. */
+    if (o->team && o->team->split == PU_TEAM_DATA)
+        few.n = pu__min(o->batch ? o->batch : few.n, pu__cut(fit->N, pu__team_parts(o->team), 1));
+    else if (o->batch)
         few.n = pu__min(pu__min(o->batch, few.n / o->accumulate + 1) * o->accumulate, few.n);
-    pu_status status = pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
+    int is_idle = o->team && o->team->rank > 0;
+    pu_status status = is_idle ? PU_OK : pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
+    status = pu__fit_agree_status(fit, status);
     fit->samples = (double)g->samples;
     fit->iterations = (double)g->solve.iterations;
+    if (!status && o->team) {
+        status = pu__fit_tell_all(fit, 2 * sizeof(double), &fit->samples);
+        g->samples = (pu_int)fit->samples;
+        g->solve.iterations = (pu_int)fit->iterations;
+        g->error = 0;
+        g->most_samples = g->most_iterations = 0;
+    }
     return status ? pu__fit_fail(fit->report, status, NULL) : PU_OK;
 }
 
 /* After a step: validation, the best point, the progress function. report->stop tells whether and why to
    end here; of several reasons the first counts, but the progress function is called in any case. */
-PU__FN void pu__fit_judge(pu__fit *fit)
+PU__FN pu_status pu__fit_judge(pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
     pu_int step = (pu_int)fit->step;
     pu_fit_report *r = fit->report;
+    pu_status status = PU_OK;
     if (o->validate && (step % o->validate_every == 0 || step == r->steps)) {
         /* Smaller is better. A NaN never is, and ends the fit. */
         double value = o->validate(fit->model, fit->theta, o->user);
+        status = pu__fit_tell_all(fit, sizeof value, &value);
+        if (status)
+            return status;
         int is_best = value < fit->best;
         fit->validation = value;
         fit->stale = is_best ? 0 : fit->stale + 1;
@@ -31180,6 +31832,11 @@ PU__FN void pu__fit_judge(pu__fit *fit)
         r->stop = PU_FIT_TIME;
     if (o->progress && o->progress(r, o->user) && !r->stop)
         r->stop = PU_FIT_CALLBACK;
+    /* time and progress are the first process's */
+    double stop = (double)r->stop;
+    status = pu__fit_tell_all(fit, sizeof stop, &stop);
+    r->stop = (pu_fit_stop)(int)stop;
+    return status;
 }
 
 /* Is it the fit that ends for this reason, with starts left, rather than one of them? */
@@ -31200,7 +31857,7 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
         }
         else {
             fit->step++;
-            pu__fit_judge(fit);
+            status = pu__fit_judge(fit);
         }
         if (status)
             return pu__fit_fail(r, status, NULL);
@@ -31210,9 +31867,11 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
 #ifndef PU_NO_STDIO
         /* Now and then, and always at the end. */
         if (o->checkpoint && (r->stop || r->step % o->checkpoint_every == 0 || r->step == r->steps)) {
-            const char *wrong = pu__fit_save(fit, 0);
-            if (wrong)
-                return pu__fit_fail(r, PU_E_FILE, wrong);
+            const char *wrong = pu__fit_is_first(fit) ? pu__fit_save(fit, 0) : NULL;
+            status = wrong ? pu__refuse(&r->last, PU_E_FILE, wrong) : PU_OK;
+            status = pu__fit_agree_status(fit, status);
+            if (status)
+                return pu__fit_fail(r, status, NULL);
         }
 #endif
     }
@@ -31236,11 +31895,11 @@ PU__FN void pu__fit_begin(pu__fit *fit, pu_int s)
     if (fit->v)
         pu__zeros(fit->v, n);
     if (fit->x)
-        pu__zeros(fit->x, fit->N * (fit->K + 1) * fit->D);
+        pu__zeros(fit->x, fit->mine * (fit->K + 1) * fit->D);
 }
 
 /* fit->theta = where start number s > 0 begins, see pu_fit. Returns 0 if there is no such point. */
-PU__FN int pu__fit_scatter(pu__fit *fit, pu_int s)
+PU__FN int pu__fit_scatter_own(pu__fit *fit, pu_int s)
 {
     pu_int n = fit->n;
     pu_real *theta = fit->theta, *other = fit->next;
@@ -31261,6 +31920,20 @@ PU__FN int pu__fit_scatter(pu__fit *fit, pu_int s)
             return 1;
     }
     return 0;
+}
+
+/* The same, of the first process for all. */
+PU__FN pu_status pu__fit_scatter(pu__fit *fit, pu_int s, int *is_there)
+{
+    *is_there = pu__fit_is_first(fit) && pu__fit_scatter_own(fit, s);
+    if (!fit->o->team)
+        return PU_OK;
+    pu_status status = pu__fit_tell_all(fit, sizeof *is_there, is_there);
+    if (!status)
+        status = pu__fit_tell_all(fit, (size_t)fit->n * sizeof(pu_real), fit->theta);
+    if (!status && *is_there)
+        *is_there = !pu_model_set(fit->model, fit->theta, NULL);
+    return status;
 }
 
 /* A start is over: its end, and the best of all so far. */
@@ -31300,16 +31973,17 @@ PU__FN pu_status pu__fit_starts(pu__fit *fit)
     pu_status status;
     for (;;) {
         status = is_there ? pu__fit_loop(fit) : pu__fit_fail(r, PU_E_ARGUMENT, "fit.starts (the model takes no such theta)");
-        if (status == PU_E_FILE)
+        if (status == PU_E_FILE || status == PU_E_TEAM)
             return status;
         pu__fit_rank(fit, status != PU_OK);
         if (pu__fit_is_broken_off(r->stop) || (pu_int)fit->done >= fit->o->starts)
             break;
         fit->earlier += fit->step;
-        is_there = pu__fit_scatter(fit, (pu_int)fit->done);
+        status = pu__fit_scatter(fit, (pu_int)fit->done, &is_there);
+        if (status)
+            return pu__fit_fail(r, status, NULL);
         pu__fit_begin(fit, (pu_int)fit->done);
-        if (fit->order)
-            pu__fit_shuffle(fit);
+        pu__fit_shuffle(fit);
         fit->sets = fit->model->sets - 1; /* set to another point, or by nobody */
         r->status = PU_OK;
         pu__fit_update_report(fit);
@@ -31353,19 +32027,27 @@ PU__FN PU__NOINLINE pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
 #ifndef PU_NO_STDIO
     /* Before K and I are chosen: a checkpoint goes with PU_CHOOSE. A file that cannot be written shows before the first
        step, not after hours. */
-    wrong = pu__fit_resume(fit);
-    if (!wrong && o->checkpoint && (pu_int)fit->step < r->steps)
+    pu__fit_list_agreed(fit);
+    if (pu__fit_is_first(fit))
+        wrong = pu__fit_resume(fit);
+    if (!wrong && o->checkpoint && pu__fit_is_first(fit) && (pu_int)fit->step < r->steps)
         wrong = pu__fit_save(fit, 1);
 #endif
-    pu_status status = wrong ? pu__fit_fail(r, PU_E_FILE, wrong) : pu__fit_tune(fit);
+    pu_status status = pu__fit_agree_status(fit, wrong ? pu__refuse(&r->last, PU_E_FILE, wrong) : PU_OK);
+#ifndef PU_NO_STDIO
+    if (!status && o->team)
+        status = pu__fit_same_options(fit);
+    if (!status && o->team && o->resume)
+        status = pu__fit_tell_state(fit);
+#endif
+    status = status ? pu__fit_fail(r, status, NULL) : pu__fit_tune(fit);
     if (o->clock)
         fit->began = o->clock(o->user);
     pu__fit_update_report(fit);
     if (status)
         return status;
     /* An interrupted epoch goes on in the same order. */
-    if (fit->order)
-        pu__fit_shuffle(fit);
+    pu__fit_shuffle(fit);
     status = o->starts > 1 ? pu__fit_starts(fit) : pu__fit_loop(fit);
     /* Whatever happened, the best point so far; but nothing did when the first checkpoint fails. */
     if (status != PU_E_FILE || fit->earlier + fit->step > (double)r->resumed)
@@ -31444,7 +32126,7 @@ PU__FN PU__NOINLINE int pu__fit_is_at_rest(pu__fit *fit, pu__call *call)
     pu__fit_whole w = PU__ZERO;
     pu_int M = fit->model->Phi.rows;
     double rest = 0, value = 0, limit = 1e-3 * (double)PU__EPS * (double)data->n;
-    int is_plain = fit->model->is_factors && !fit->model->prior_count && !o->batch && !fit->want_se && !(o->tolerance > 0) &&
+    int is_plain = !o->team && fit->model->is_factors && !fit->model->prior_count && !o->batch && !fit->want_se && !(o->tolerance > 0) &&
                    o->starts < 2 && !o->validate && !o->checkpoint && pu__engine_asked(&o->gradient, NULL) == PU_ENGINE_AUTO;
     pu_report ignored;
     pu_data one = *data;
@@ -31480,16 +32162,6 @@ PU__FN PU__NOINLINE int pu__fit_is_at_rest(pu__fit *fit, pu__call *call)
     return 1;
 }
 
-/* Do these data, whose shape was checked, have no entry at all? A fit would follow the rounding errors of zeros. */
-PU__FN int pu__is_unobserved(const pu_data *data)
-{
-    pu_int row, n = 0;
-    pu_real y;
-    while (n < data->n && pu__observed(data, n, 0, &row, &y) < 0)
-        n++;
-    return n == data->n;
-}
-
 /* Checks, memory, and the run. theta is checked by setting the model to it, the data and options of the
    gradient by asking for its size, which also tells K. */
 PU__FN PU__NOINLINE pu_status pu__fit_run_all(pu_model *model, const pu_data *data, const pu_fit_options *options,
@@ -31499,7 +32171,6 @@ PU__FN PU__NOINLINE pu_status pu__fit_run_all(pu_model *model, const pu_data *da
     pu__fit fit = pu__fit_make(model, data, options, &o);
     pu__call call;
     pu_workspace memory[2];
-    size_t bytes;
     pu_status status;
     memset(report, 0, sizeof *report);
     pu_report *last = pu__begin(&call, ws, &report->last);
@@ -31510,37 +32181,43 @@ PU__FN PU__NOINLINE pu_status pu__fit_run_all(pu_model *model, const pu_data *da
     report->steps = o.steps ? o.steps : 200;
     report->best_step = report->boundary = -1;
     const char *wrong = pu__fit_wrong_argument(&fit, theta, &status);
+    if (!wrong)
+        wrong = pu__fit_wrong_team(&o, &status);
     if (wrong) {
-        (void)pu__fit_fail(report, status, wrong);
+        (void)pu__refuse(last, status, wrong);
         if (data && o.batch > data->n && strncmp(wrong, "fit.batch", 9) == 0)
-            report->where.most = data->n;
-        return status;
+            last->where.most = data->n;
     }
+    /* nobody waits for one that was refused */
+    int is_team = o.team && !pu__team_wrong(o.team) && (o.team->swap || o.team->ranks == 1);
+    if (is_team)
+        status = pu__fit_agree_status(&fit, wrong ? status : PU_OK);
+    if (wrong || (is_team && status))
+        return pu__fit_fail(report, status, NULL);
     status = pu_model_set(model, theta, last);
     if (!status && pu__fit_is_at_rest(&fit, &call)) {
         report->theta = theta;
         return pu__finish(&call, PU_OK);
     }
-    if (!status)
-        status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, last);
-    fit.K = last->samples;
-    if (!status && pu__is_unobserved(data))
-        status = pu__refuse(last, PU_E_ARGUMENT, "data (nothing is observed)");
-    if (!status)
-        status = pu__priors_open(&fit.priors, model, data, last);
+    status = pu__fit_roll_call(&fit, theta, status);
     if (!status) {
         pu__fit_choose(&fit, last);
         report->steps = o.steps ? o.steps : 200;
         if (o.starts > 1 && !o.validate && (o.batch || last->served[PU_ITERATIVE]))
             status = pu__refuse(last, PU_E_ARGUMENT, "fit.starts (need fit.validate, or an exact objective of all data)");
-        else
-            status = pu__split_allocate(memory, &call, pu__fit_layout, &fit);
+        else {
+            pu_status own = pu__split_allocate(memory, &call, pu__fit_layout, &fit);
+            status = pu__fit_agree_status(&fit, own);
+            if (status && !own)
+                pu_workspace_free(memory);
+        }
     }
     if (status)
         return pu__fit_fail(report, status, NULL);
     fit.ws = call.ws;
     if (fit.condense)
         pu__fit_condense(&fit);
+    pu__fit_team_begin(&fit);
     /* passes over theta are short: never more threads than they are worth */
     fit.priors.threads = pu__threads(0, 3.0 * (double)fit.n);
     if (o.gradient.threads && o.gradient.threads < fit.priors.threads)
@@ -31559,7 +32236,9 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     return pu__fit_run_all(model, data, options, ws, theta, report ? report : &local);
 }
 
-/* ---- standard errors ---- */
+/* ------------------------------------------------------------------------------------------------
+   >>errors   standard errors of fitted parameters
+   ------------------------------------------------------------------------------------------------ */
 
 /* H, the second derivative of the mean objective in theta (n), and room to measure it. */
 typedef struct {

@@ -17,6 +17,7 @@
 
 #include "common/program.h"
 #include "common/fit.h"
+#include "common/team_mpi.h"
 #include "common/series.h"
 #include "common/ar.h"
 #include "common/estimates.h"
@@ -34,6 +35,7 @@ typedef struct {
 
 /* What came out. */
 typedef struct {
+    pu_int params;
     pu_fit_report fit;
     pu_report nll_report;
     double nll, nll_se;      /* REML: as lme4 has it, half of the criterion */
@@ -182,9 +184,12 @@ static void fit_model(design *d, const request *ask, fit_flags *flags, const pu_
     fit.clock = fit_clock, fit.progress = fit_progress, fit.user = flags;
     r->processor = processor();
     make_model(d, ask->method ? PU_REML : PU_ML, 0, model);
+    r->params = model->params;
     need(pu_model_start(model, &data, (uint64_t)flags->seed, r->theta, &told), &told);
+    fit.team = team_of(1, PU_TEAM_PROBES);
     check_rest(d, r->theta[model->params - 1]);
     fit_run(model, &data, &fit, NULL, r->theta, &r->fit);
+    if (team_rank() > 0) exit(team_close());
     r->processor = processor() - r->processor;
     began = seconds();
     for (i = 0; i < k * k; i++) C[i] = (pu_real)NAN;
@@ -469,12 +474,13 @@ static void write_json(const design *d, const request *ask, const fit_flags *fla
     json_estimates(&j, "variances", (int)d->groups + 1, r->variance, 0);
     json_estimates(&j, "fixed", (int)d->p, r->fixed, 0);
     json_errors(&j, d, r);
+    team_json(&j, r->params, r->theta);
     json_close(&j);
 }
 
 static void read_options(int argc, char **argv, request *ask, design *d, fit_flags *flags)
 {
-    option list[DESIGN_FLAGS + 16];
+    option list[DESIGN_FLAGS + 17];
     int n = 0;
     memset(ask, 0, sizeof *ask);
     design_default(d), fit_flags_default(flags);
@@ -493,6 +499,7 @@ static void read_options(int argc, char **argv, request *ask, design *d, fit_fla
     list[n++] = opt_text("svg", "write a picture of the largest effects to this file", &ask->svg);
     list[n++] = opt_real("progress", "seconds between lines of progress where stderr is no terminal; 0 = none", &flags->every, 0, 1e9);
     list[n++] = opt_flag("quiet", "no progress, no tables", &flags->quiet);
+    list[n++] = team_option();
     options_read(argc, argv, "mixed",
                  "Mixed effects: variances of groups of levels, crossed or nested, fixed effects, predictions.\n"
                  "JSON: nll, nll_se, variances {\"residual\": v, ..}, fixed {\"intercept\": v, ..}, standard_errors {\"variances\": {..},\n"
@@ -511,7 +518,9 @@ int main(int argc, char **argv)
     fit_flags flags;
     pu_options options;
     pu_model model;
+    team_open(&argc, &argv);
     read_options(argc, argv, &ask, &d, &flags);
+    team_quiet(&flags.quiet, &flags.json);
     file_ready(flags.json), file_ready(ask.effects), file_ready(ask.out), file_ready(ask.svg), file_ready(d.save);
     r.read = seconds();
     design_make(&d, (uint64_t)flags.seed);
@@ -528,5 +537,6 @@ int main(int argc, char **argv)
     predict_rows(&d, &ask, &options, r.theta, flags.quiet);
     free(r.theta), free(r.variance);
     design_free(&d);
+    (void)team_close();
     return fit_code();
 }

@@ -1,6 +1,7 @@
 /* noisy_ar.c - an autoregression seen through noise, with gaps: fit, standard errors, imputation, forecast.
 
    cc -O3 -march=native -fopenmp -I. examples/noisy_ar.c -o noisy_ar -lm
+   mpicc -O3 -march=native -DPU_MPI -I. examples/noisy_ar.c -o noisy_ar_mpi -lm                 (then mpirun -n 4 ./noisy_ar_mpi ..)
    nvcc -O3 -x cu -DPU_CUDA -I. examples/noisy_ar.c -o noisy_ar -lcublas -lcufft -lcurand       (for --device cuda)
    ./noisy_ar --length 3000 --hide 0.1 --forecast 24 --svg ar.svg       simulated: what comes back of the truth
    ./noisy_ar --data air.csv --columns PM2.5 --transform log --order 5  columns of a file
@@ -21,6 +22,7 @@
 
 #include "common/program.h"
 #include "common/fit.h"
+#include "common/team_mpi.h"
 #include "common/series.h"
 #include "common/ar.h"
 #include "common/estimates.h"
@@ -109,18 +111,19 @@ int main(int argc, char **argv)
     pu_real *theta, *drawn, *C, *x, *se, *truth;
     estimate *e;
     fit_flags flags;
-    option list[FIT_FLAGS + SERIES_FLAGS + 9];
+    option list[FIT_FLAGS + SERIES_FLAGS + 10];
     long length = 1000, count = 5, order = 5;
     double missing = 0.1, nll = 0, nll_se = 0, nll_exact = 0, error[3] = {0, 0, 0}, noise = (double)NAN, began;
     int paper = option_given(argc, argv, "paper", strlen("paper")), optimizer = paper, start = paper, options = 0, P, i, has_se;
     int noiseless = 0, all, width;
-    pu_data data;
+    pu_data data, share;
     pu_fit_options fit;
     pu_fit_report report;
     pu_options exact;
     pu_report told;
     json j;
 
+    team_open(&argc, &argv);
     series_default(&s), fit_flags_default(&flags);
     flags.rate = 0, flags.engine = paper; /* adam, zero, iterative are the second of their words */
     list[options++] = opt_flag("paper", "the paper's recipe: adam from zero, iterative engine; other flags count beside it", &paper);
@@ -135,10 +138,12 @@ int main(int argc, char **argv)
     options += series_flags_table(&s, list + options);
     options += series_regress_table(&s, list + options);
     options += fit_flags_table(&flags, list + options);
+    list[options++] = team_option();
     options_read(argc, argv, "noisy_ar", "Fits an autoregression with observation noise to series with gaps.", options, list);
     options_apart(argc, argv, "data", "length,series,missing");
     if (noise == noise && noiseless) fail(2, "--no-noise", "and --noise say different things");
     series_regress_check(&s);
+    team_quiet(&flags.quiet, &flags.json);
     device_open();
     P = (int)order;
 
@@ -174,7 +179,10 @@ int main(int argc, char **argv)
     if (start == 2 && s.data) fail(2, "--start truth", "is for simulated series");
     if (start == 2) memcpy(theta, drawn, (size_t)m.model->params * sizeof *theta);
     if (start == 0) need(pu_model_start(m.model, &data, (uint64_t)flags.seed, theta, &told), &told);
-    fit_run(m.model, &data, &fit, NULL, theta, &report);
+    fit.team = team_of(data.n, PU_TEAM_DATA);
+    share = team_data(data, fit.team);
+    fit_run(m.model, &share, &fit, NULL, theta, &report);
+    if (team_rank() > 0) return team_close();
 
     /* what came out: NLL as the fit sees it, the rest by an exact engine */
     began = seconds();
@@ -232,6 +240,7 @@ int main(int argc, char **argv)
         if (j.file) fprintf(j.file, "{\"phi\": %.6g, \"kappa\": %.6g, \"lambda\": %.6g}", error[0], error[1], error[2]);
     }
     series_json(&s, &j);
+    team_json(&j, m.model->params, theta);
     json_close(&j);
     series_draw(&s, "series, posterior band and forecast");
     series_free(&s);
@@ -240,5 +249,6 @@ int main(int argc, char **argv)
     pu_model_free(&m.fixed);
     pu_model_free(&m.ar);
     device_close();
+    (void)team_close();
     return fit_code();
 }

@@ -1,6 +1,7 @@
 /* ratings.c - who will like which film: factor analysis of MovieLens ratings, with an uncertainty for every prediction.
 
    cc -O3 -march=native -fopenmp -I. examples/ratings.c -o ratings -lm
+   mpicc -O3 -march=native -DPU_MPI -I. examples/ratings.c -o ratings_mpi -lm                 (then mpirun -n 4 ./ratings_mpi ..)
    nvcc -O3 -x cu -DPU_CUDA -I. examples/ratings.c -o ratings -lcublas -lcufft -lcurand       (for --device cuda)
    ./ratings --data ratings.csv --recommend 1
 
@@ -24,6 +25,7 @@
 
 #include "common/program.h"
 #include "common/fit.h"
+#include "common/team_mpi.h"
 #include "common/movielens.h"
 #include "common/ratings.h"
 
@@ -43,6 +45,7 @@ typedef struct {
     pu_prior *priors, *kept; /* D + 2 each: columns of Phi, eta, log psi; those that the best pilot was under */
     double *count, *h;       /* per item: training ratings; what they say of an entry, a precision */
     pu_int each;             /* steps per epoch */
+    pu_data share;           /* what this process fits */
 } app;
 
 /* ---- the data ---------------------------------------------------------------------------------------------- */
@@ -280,7 +283,7 @@ static void pilot(app *a, const pu_fit_options *options, pu_real *theta, pu_fit_
     o.progress = pilot_progress;
     if (o.validate) o.validate_every = a->each, o.patience = 2;
     memcpy(a->kept, a->priors, ((size_t)a->factors + 2) * sizeof *a->kept);
-    fit_run(&a->model, &a->r.data, &o, &a->ws, theta, report);
+    fit_run(&a->model, &a->share, &o, &a->ws, theta, report);
     if (report->step >= a->each) {
         memcpy(a->priors, a->kept, ((size_t)a->factors + 2) * sizeof *a->kept);
         priors_learn(a, theta);
@@ -296,7 +299,7 @@ static void fit(app *a, pu_fit_options *options, pu_real *theta, pu_fit_report *
     pilot_end e;
     int loaded = 0;
     if (!from_data(a) || options->steps < 2) {
-        fit_run(&a->model, &a->r.data, options, &a->ws, theta, report);
+        fit_run(&a->model, &a->share, options, &a->ws, theta, report);
         return;
     }
     memset(&e, 0, sizeof e);
@@ -307,12 +310,12 @@ static void fit(app *a, pu_fit_options *options, pu_real *theta, pu_fit_report *
         memcpy(e.magic, pilot_magic, sizeof e.magic);
         e.data = fingerprint(a), e.params = a->model.params;
         e.step = report->step, e.best = report->best, e.best_step = report->best_step, e.seconds = report->seconds;
-        if (keeps) pilot_save(a, &e, theta);
+        if (keeps && team_rank() == 0) pilot_save(a, &e, theta);
     }
     first = need_reals(a->model.params);
     memcpy(first, theta, (size_t)a->model.params * sizeof *theta);
     options->steps -= options->steps / 2;
-    fit_run(&a->model, &a->r.data, options, &a->ws, theta, report);
+    fit_run(&a->model, &a->share, options, &a->ws, theta, report);
     if (e.best_step >= 0 && !(report->best < e.best)) { /* the pilot was better */
         memcpy(theta, first, (size_t)a->model.params * sizeof *theta);
         report->best = e.best, report->best_step = e.best_step;
@@ -373,7 +376,7 @@ static void recommend(app *a, json *out)
 
 static void read_options(app *a, int argc, char **argv)
 {
-    option list[FIT_FLAGS + 23];
+    option list[FIT_FLAGS + 24];
     int n = 0;
     const int paper = option_given(argc, argv, "paper", strlen("paper"));
     fit_flags_default(&a->flags);
@@ -410,9 +413,11 @@ static void read_options(app *a, int argc, char **argv)
     list[n++] = opt_number("top", "how many recommendations", &a->top, 1, TOP);
     list[n++] = opt_number("lanes", "sums kept apart, a gradient of memory each", &a->lanes, 1, 64);
     n += fit_flags_table(&a->flags, list + n);
+    list[n++] = team_option();
     options_read(argc, argv, "ratings", "Factor analysis of ratings; predictions and recommendations with their uncertainty.",
                  n, list);
     if (!a->path) fail(2, "--data", "is needed; see --help");
+    team_quiet(&a->flags.quiet, &a->flags.json);
     if (a->checkpoint && a->resume && strcmp(a->checkpoint, a->resume) != 0)
         fail(2, "--resume", "names another file than --checkpoint");
 }
@@ -433,6 +438,12 @@ static pu_fit_options fit_setup(app *a)
     o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL;
     if (o.checkpoint) o.checkpoint_every = (pu_int)a->keep;
     o.schedule = a->decay || a->schedule ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;
+    o.team = team_of(a->r.seen, PU_TEAM_DATA);
+    a->share = team_data(a->r.data, o.team);
+    if (o.team) { /* as many users a step, at least one for each part */
+        o.batch = (step + o.team->parts - 1) / o.team->parts, o.accumulate = 0;
+        a->each = (a->r.seen + o.batch * o.team->parts - 1) / (o.batch * o.team->parts);
+    }
     a->posterior = ratings_posterior(&o.gradient);
     return o;
 }
@@ -447,6 +458,7 @@ int main(int argc, char **argv)
     double test, nll = (double)NAN, nll_se = (double)NAN;
     size_t bytes;
     json out;
+    team_open(&argc, &argv);
     read_options(&a, argc, argv);
     device_open();
     if (a.resume) {
@@ -469,6 +481,7 @@ int main(int argc, char **argv)
         fit(&a, &options, theta, &report);
     else
         memset(&report, 0, sizeof report), report.best = validate(&a.model, theta, &a);
+    if (team_rank() > 0) return team_close();
     if (a.no_validation) report.best = (double)NAN;
     test = ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws);
     if (pu_model_gradient_bytes(&a.model, &a.r.data, &options.gradient, 0, &bytes, &last) == PU_OK)
@@ -490,10 +503,12 @@ int main(int argc, char **argv)
     json_number(&out, "factors", (double)a.factors);
     json_number(&out, "users", (double)a.r.users);
     json_number(&out, "items", (double)a.r.items);
+    team_json(&out, a.model.params, theta);
     if (a.recommend >= 0) recommend(&a, &out);
     json_close(&out);
     pu_workspace_free(&a.ws), pu_model_free(&a.model), ratings_free(&a.r);
     free(theta);
     device_close();
+    (void)team_close();
     return fit_code();
 }

@@ -762,6 +762,21 @@ example_program()
 }
 
 # A program killed at random moments and resumed ends with the results of one that ran through.
+# Fits by several processes: the programs with MPI, and what tests/team_mpi.sh does with them.
+job_team_mpi()
+{
+    local program precision
+    if ! have mpicc || ! have mpirun || ! have pgrep; then job_skip 1 "no MPI (mpicc, mpirun), or no pgrep"; return; fi
+    mkdir -p build/tests/mpi
+    for program in noisy_ar mixed ratings; do
+        precision=double
+        if [[ $program == ratings ]]; then precision=float; fi
+        with_mpi "${STRICT_C[@]}" -O1 "${OMP[@]}" -DPU_MPI -DPU_IMPLEMENTATION_ONCE "examples/$program.c" "build/obj/pu.$precision.o" \
+            -o "build/tests/mpi/${program}_mpi" -lm || return
+    done
+    limited tests/team_mpi.sh build/tests/mpi
+}
+
 job_kill_resume()
 {
     example_program ratings build/tests/ratings || return
@@ -818,6 +833,7 @@ add_programs()
 {
     add_with "double float" programs/manners job_manners
     add_with "double float" programs/kill_resume job_kill_resume
+    add_with "double float" programs/team_mpi job_team_mpi
     add_with "double float" programs/refusals job_refusals
     add programs/user_ops job_user_ops
     add programs/snippets job_snippets
@@ -838,7 +854,7 @@ job_shell()
 {
     local script
     have shellcheck || { job_skip 1 "no shellcheck"; return; }
-    for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh tests/manners.sh; do
+    for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh tests/team_mpi.sh tests/manners.sh; do
         check "$script" shellcheck -x "$script"
     done
     end_of_checks

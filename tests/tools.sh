@@ -77,7 +77,7 @@ find_cuda()
 }
 
 # Installs what widens the tests and is missing, where that is allowed: a second compiler with its OpenMP and, for the test
-# of races, its sanitizers' runtime; a C++ compiler, FFTW, a CBLAS and CHOLMOD. Sets what find_libraries sets.
+# of races, its sanitizers' runtime; a C++ compiler, FFTW, a CBLAS, CHOLMOD and MPI. Sets what find_libraries sets.
 install_test_tools()    # yes or no: is the test of races wanted?
 {
     local package packages=()
@@ -87,6 +87,7 @@ install_test_tools()    # yes or no: is the test of races wanted?
     if [[ ! $HAVE_FFTW ]]; then packages+=(libfftw3-dev); fi
     if [[ ! $HAVE_CBLAS ]]; then packages+=(libopenblas-dev); fi
     if [[ ! $HAVE_CHOLMOD ]]; then packages+=(libsuitesparse-dev); fi
+    if ! have mpicc || ! have mpirun; then packages+=(openmpi-bin libopenmpi-dev); fi
     if [[ ${#packages[@]} -gt 0 ]] && ! apt_install "${packages[@]}" && apt_allowed; then
         for package in "${packages[@]}"; do apt_install "$package" || true; done
     fi

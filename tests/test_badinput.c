@@ -1272,7 +1272,7 @@ TEST lacking_memory_is_told(void)
         memset(&report, 0, sizeof report);
         report.status = PU_E_MEMORY, report.bytes = 300, report.device_bytes = cases[i].device;
         report.where.what = cases[i].what;
-        report.where.datum = report.where.column = report.where.index = report.where.most = -1;
+        report.where.datum = report.where.column = report.where.index = report.where.most = report.where.rank = -1;
         pu_explain(&report, text, sizeof text);
         ASSERTm(text, strstr(text, cases[i].text) != NULL);
     }

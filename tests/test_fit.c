@@ -978,7 +978,7 @@ TEST words_fit_any_buffer(void)
     char whole[400], part[400];
     size_t size;
     memset(&report, 0, sizeof report);
-    report.where.what = "", report.where.datum = report.where.column = report.where.index = report.where.most = -1;
+    report.where.what = "", report.where.datum = report.where.column = report.where.index = report.where.most = report.where.rank = -1;
     report.stop = PU_FIT_TIME, report.step = 2, report.steps = 9, report.gradients = 2, report.best_step = 1;
     report.objective = -12.03456789, report.objective_se = 0.000125, report.best = (double)NAN;
     pu_fit_explain(&report, whole, sizeof whole);

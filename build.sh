@@ -307,7 +307,8 @@ compile_programs()
         name=$(basename "$source" .c)
         "${FAST[@]}" "build/fast/$name.o" -o "$directory/$name" build/fast/libpu.a -lm || return
         if have mpicc && grep -q team_mpi "$source"; then
-            with_mpi "${FAST[@]}" -DPU_MPI -DPU_IMPLEMENTATION_ONCE "$source" -o "$directory/${name}_mpi" build/fast/libpu.a -lm || return
+            with_mpi "${FAST[@]}" -DPU_MPI -DPU_IMPLEMENTATION_ONCE "$source" -o "$directory/${name}_mpi" \
+                build/fast/libpu.a -lm || return
         fi
     done
 }

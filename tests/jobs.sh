@@ -255,7 +255,8 @@ add_libraries()
             if [[ $lib ]]; then
                 add_program "unit/$topic.$variant" "tests/test_$topic.c" "build/tests/$topic.$variant" $variant
             else
-                add "unit/$topic.$variant" job_skip 1 "no library for it (FFTW: op_fourier, CBLAS: operators, CHOLMOD: engines, effects, fields, precond)"
+                add "unit/$topic.$variant" job_skip 1 \
+                    "no library for it (FFTW: op_fourier, CBLAS: operators, CHOLMOD: engines, effects, fields, precond)"
             fi
         done
         if [[ $HAVE_FFTW$HAVE_CBLAS ]]; then
@@ -771,8 +772,8 @@ job_team_mpi()
     for program in noisy_ar mixed ratings; do
         precision=double
         if [[ $program == ratings ]]; then precision=float; fi
-        with_mpi "${STRICT_C[@]}" -O1 "${OMP[@]}" -DPU_MPI -DPU_IMPLEMENTATION_ONCE "examples/$program.c" "build/obj/pu.$precision.o" \
-            -o "build/tests/mpi/${program}_mpi" -lm || return
+        with_mpi "${STRICT_C[@]}" -O1 "${OMP[@]}" -DPU_MPI -DPU_IMPLEMENTATION_ONCE "examples/$program.c" \
+            "build/obj/pu.$precision.o" -o "build/tests/mpi/${program}_mpi" -lm || return
     done
     limited tests/team_mpi.sh build/tests/mpi
 }

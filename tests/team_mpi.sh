@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# team_mpi.sh DIRECTORY [KILLS] - fits by several processes with MPI, of the programs noisy_ar_mpi, mixed_mpi and ratings_mpi in the
-# directory: the same bits of theta and checkpoint at any number of processes and threads; and processes
-# that are killed: the others end within 30 seconds, and a resumed fit ends as if nothing had happened.
+# team_mpi.sh DIRECTORY [KILLS] - fits by several processes with MPI, of the programs noisy_ar_mpi, mixed_mpi and ratings_mpi in
+# the directory: the same bits of theta and checkpoint at any number of processes and threads; and processes that are killed:
+# the others end within 30 seconds, and a resumed fit ends as if nothing had happened.
 set -euo pipefail
 programs=$(realpath "$1")
 kills=${2:-3}
@@ -55,7 +55,8 @@ check "ratings: other parts, other bits" other_parts
 
 # a program under a name of its own, so that its processes are found
 cp "$programs/ratings_mpi" "kill$$"
-films+=(--factors 30 --epochs 150 --prior-loadings 5 --prior-means 1 --prior-noise 1) # no pilot: checkpoints from the first steps on
+# no pilot: checkpoints from the first steps on
+films+=(--factors 30 --epochs 150 --prior-loadings 5 --prior-means 1 --prior-noise 1)
 run 1 "./kill$$" "${films[@]}" --json ratings.whole || cat log
 landed=0 longest=0 attempts=0 taken_up=0
 while (((landed < kills || taken_up == 0) && attempts < 10 * kills)); do

@@ -7,6 +7,7 @@
 #include "manual_several_series_at_once_and_starts_that_nobody_knows_2.h"
 #include "manual_mixed_effects.h"
 #include "manual_fit.h"
+#include "manual_several_processes.h"
 #include "manual_priors.h"
 #include "manual_predict.h"
 #include "manual_time_series.h"
@@ -90,6 +91,17 @@ static void fields(void)
     check("filled", fabs((double)filled[2] - cos(0.7)) < 0.5);
 }
 
+/* A team of one process, of two series. */
+static int team_of_one(const pu_real *y)
+{
+    pu_team team = {0, 1, 2, PU_TEAM_DATA, 2, NULL, NULL};
+    pu_real theta[3] = {0, 0, 0};
+    pu_model model = {0};
+    int ok = pu_model_noisy_ar(&model, LENGTH / 2, 1, NULL) == PU_OK && fit_by_team(&team, &model, LENGTH / 2, y, theta) == PU_OK;
+    pu_model_free(&model);
+    return ok && theta[0] != 0;
+}
+
 /* "Priors": a variable of constants, whose noise would vanish. */
 static void priors(void)
 {
@@ -121,6 +133,7 @@ int main(void)
     for (int t = 2; t < LENGTH; t++) y[t] += PU_R(0.6) * y[t - 1] - PU_R(0.3) * y[t - 2];
     for (int t = 4; t < LENGTH; t += 9) y[t] = (pu_real)NAN;
     check("fit_series", fit_series(y, LENGTH) == PU_OK);
+    check("fit_by_team", team_of_one(y));
     long_orders();
     pu_normals(6, 0, 0, 0, 3, 0, 3 * LENGTH, three);
     for (int t = 3; t < 3 * LENGTH; t++) three[t] += PU_R(0.8) * three[t / 3 * 3] + PU_R(0.5) * three[t - 3];

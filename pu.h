@@ -28798,7 +28798,7 @@ PU__FN pu_status pu__effects_start(PU__START_ARGS)
 {
     const pu__effects *s = pu__effects_of(model);
     pu_int G = s->levels.groups, row = 0;
-    double T = 0, count = 0, shared = 0;
+    double T = 0, count = 0, shared = 0, least = 0;
     pu_real y = 0;
     pu__effects_normal(s, data);
     pu__eliminate(s->p, s->normal);
@@ -28808,9 +28808,11 @@ PU__FN pu_status pu__effects_start(PU__START_ARGS)
         for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
             double rest = pu__effects_rest(s, row, (double)y);
             T += rest * rest;
+            least += (double)PU__EPS * (double)PU__EPS * (double)y * (double)y;
             count += 1;
         }
-    T = pu__positive_or(count > 0 ? T / count : 1, 1);
+    /* y that the regressors explain is known up to rounding */
+    T = pu__positive_or(pu__max(T, least) / count, 1);
     for (pu_int g = 0; g < G; g++) {
         double square = 1, share = pu__effects_share(s, data, g, T, &square);
         theta[s->b + g] = (pu_real)log(T * share / square);

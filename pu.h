@@ -19454,7 +19454,7 @@ PU__FN int pu__crossed_serves(const pu__job *job)
     int engine = job->engine == PU_ENGINE_AUTO || job->engine == PU_ITERATIVE || job->engine == PU_SCHUR;
     int columns = (out->x && !job->moments) || out->residual || out->alpha || out->beta || out->precond || o->delta || o->x0;
     int solver = (o->solve.solver != PU_CG && o->solve.solver != PU_PCG) || o->solve.precond || o->solve.iterations ||
-                 o->rao_blackwell || o->columns;
+                 o->rao_blackwell || o->columns || o->solve.M || o->solve.preconditioner || o->solve.compare;
     if (!forms || !engine || columns || solver || job->device || o->backend)
         return 0;
     pu_int p = pu__levels_of(job->Phi)->p;

@@ -19763,7 +19763,7 @@ PU__FN int pu__crossed_serves(const pu__job *job)
                  (job->engine == PU_CHOLMOD && job->kind == PU_EXACT);
     int columns = (out->x && !job->moments) || out->residual || out->alpha || out->beta || out->precond || o->delta || o->x0;
     int solver = (o->solve.solver != PU_CG && o->solve.solver != PU_PCG) || o->solve.precond || o->solve.iterations ||
-                 o->rao_blackwell || o->columns;
+                 o->rao_blackwell || o->columns || o->solve.M || o->solve.preconditioner || o->solve.compare;
     if (!forms || !engine || columns || solver || job->device || o->backend)
         return 0;
     pu_int p = pu__levels_of(job->Phi)->p;
@@ -29078,7 +29078,7 @@ PU__FN pu_status pu__effects_start(PU__START_ARGS)
 {
     const pu__effects *s = pu__effects_of(model);
     pu_int G = s->levels.groups, row = 0;
-    double T = 0, count = 0, shared = 0;
+    double T = 0, count = 0, shared = 0, least = 0;
     pu_real y = 0;
     PU__ZEROS(s->normal, s->p * (s->p + 2));
     for (pu_int n = 0; n < data->n && s->p > 0; n++)
@@ -29091,9 +29091,11 @@ PU__FN pu_status pu__effects_start(PU__START_ARGS)
         for (pu_int at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
             double rest = pu__effects_rest(s, row, (double)y);
             T += rest * rest;
+            least += (double)PU__EPS * (double)PU__EPS * (double)y * (double)y;
             count += 1;
         }
-    T = pu__positive_or(count > 0 ? T / count : 1, 1);
+    /* y that the regressors explain is known up to rounding */
+    T = pu__positive_or(pu__max(T, least) / count, 1);
     for (pu_int g = 0; g < G; g++) {
         double square = 1, share = pu__effects_share(s, data, g, T, &square);
         theta[s->b + g] = (pu_real)log(T * share / square);

@@ -140,7 +140,9 @@ static int errors(const flags *f, pu_model *model, const pu_data *data, const pu
     double each = fit->gradients > 0 ? fit->seconds / (double)fit->gradients : 0;
     pu_status status;
     stage(f, "standard errors", 2.5 * (double)n * each);
-    status = pu_fit_covariance(model, data, &o->gradient, ws, theta, C, &report);
+    /* second derivatives are differences of gradients, in which what solves leave open would be as large */
+    if (with.kind != PU_EXACT && with.solve.tolerance > 1e-7) with.solve.tolerance = 1e-7;
+    status = pu_fit_covariance(model, data, &with, ws, theta, C, &report);
     if (status != PU_OK && status != PU_INEXACT && status != PU_UNIDENTIFIED) {
         char text[300];
         fprintf(stderr, "%s: no standard errors: %s\n", program_name, pu_explain(&report, text, sizeof text));
@@ -151,7 +153,8 @@ static int errors(const flags *f, pu_model *model, const pu_data *data, const pu
     for (i = 0; i < n; i++)
         for (j = 0; j < n; j++) {
             double sum = (double)C[i * n + j];
-            for (l = 0; l < n; l++) sum += (double)C[i * n + l] * (double)se[l] * (double)se[l] * (double)C[l * n + j];
+            for (l = 0; l < n; l++) /* an entry that is not identified has NaN, and no part in the others */
+                if (C[l * (n + 1)] == C[l * (n + 1)]) sum += (double)C[i * n + l] * (double)se[l] * (double)se[l] * (double)C[l * n + j];
             total[i * n + j] = (pu_real)sum;
         }
     memcpy(C, total, (size_t)(n * n) * sizeof *C);
@@ -310,6 +313,7 @@ static void results(const flags *f, const scene *s, const pu_fit_report *fit, in
     json_number(&out, "rows", (double)s->rows), json_number(&out, "cols", (double)s->cols);
     json_number(&out, "observed", (double)s->observed);
     json_number(&out, "gradients", (double)fit->gradients);
+    json_text(&out, "stop", pu_fit_stop_text(fit->stop));
     json_number(&out, "seconds_in_all", numbers[4]);
     json_number(&out, "products", fit->last.products);
     json_number(&out, "processor_seconds", (double)clock() / CLOCKS_PER_SEC);
@@ -369,7 +373,7 @@ int main(int argc, char **argv)
     pu_options rest;
     pu_real theta[4], C[16], *mean, *deviation;
     told t[8];
-    double numbers[5] = {0, 0, 0, 0, 0}, began = seconds();
+    double numbers[5] = {0, 0, 0, 0, 0}, low = HUGE_VAL, high = -HUGE_VAL, began = seconds();
     int count, sure;
 
     read_flags(argc, argv, &f);
@@ -387,8 +391,13 @@ int main(int argc, char **argv)
         }
         need(pu_model_field(&model, 2, size, edge, (int)f.alpha, f.intrinsic, &report), &report);
     }
-    for (pu_int i = 0; i < s.n; i++) s.observed += s.y[i] == s.y[i];
+    for (pu_int i = 0; i < s.n; i++) {
+        if (s.y[i] != s.y[i]) continue;
+        s.observed++;
+        low = fmin(low, (double)s.y[i]), high = fmax(high, (double)s.y[i]);
+    }
     if (s.observed < 10) fail(1, f.data ? f.data : "--missing", "leaves fewer than 10 observed points: nothing to fit");
+    if (!(high > low)) fail(1, f.data ? f.data : "--noise", "has the same number in all points: nothing to fit");
     data = pu_data_nan(1, s.n, s.y);
 
     fit_flags_options(&f.fit, &options);

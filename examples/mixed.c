@@ -98,7 +98,7 @@ static void check_rest(const design *d, pu_real residual)
     pu_int m;
     for (m = 0; m < d->rows; m++) square += (double)d->y[m] * (double)d->y[m] / (double)d->rows;
     if (d->p >= d->rows) fail(1, "--fixed", "has as many coefficients as there are rows, or more: nothing is left for variances");
-    if (exp((double)residual) < 1e-25 * square)
+    if (square < HUGE_VAL && exp((double)residual) < 1e-25 * square)
         fail(1, d->data ? d->column[0].name : "y", "is a combination of the fixed effects: nothing is left for variances");
 }
 

@@ -106,6 +106,15 @@ says "field: a colour picture" 1 "convert it" "$field" --data colour.ppm
 says "field: a mask of what?" 2 "needs --data" "$field" --mask grid.csv
 says "field: a mask of another size" 1 "must have the rows and columns" "$field" --data grid.csv --mask row.csv
 says "field: a name without an end" 2 "ends in .csv or .pgm" "$field" --filled f
+awk 'BEGIN { for (i = 0; i < 8; i++) print "5,5,5,,5,5" }' >flat.csv
+says "field: the same everywhere" 1 "the same number in all points" "$field" --data flat.csv
+awk 'BEGIN { srand(3); for (i = 0; i < 40; i++) { line = ""
+     for (j = 0; j < 40; j++) line = line (j ? "," : "") \
+         (i > 8 && i < 32 && j > 8 && j < 32 ? "" : sin(i / 3) + cos(j / 4) + 0.4 * (rand() + rand() - 1))
+     print line } }' >hole.csv
+"$field" --data hole.csv --engine iterative --quiet --json hole.json &&
+    ! grep -q '"standard_errors".*null' hole.json && grep -q '"stop": ' hole.json
+verdict "field: errors beside a large hole" $?
 says "field: nothing left" 1 "fewer than 10" "$field" --size 5 --missing 0.9
 
 # ---- structural: what scripts rely on
@@ -332,6 +341,34 @@ verdict "mixed: columns of predictions" $?
 tr ',' '\t' <pupils.csv | tail -n +2 >numbered.tsv
 "$mixed" --data numbered.tsv --response 1 --groups 2,2:3 --slopes 2:4 --fixed '4,factor(5)' --quiet --json numbered.json
 agree "mixed: columns by number" "$(number nll numbered.json)" "$(number nll pupils.json)" 1e-12
+awk -F, 'BEGIN { OFS = "," } NR > 1 { if ($1 != "NA") $1 = sprintf("%.6fe-8", $1); $4 = sprintf("%.6fe8", $4) }
+     { print }' pupils.csv >units.csv
+"$mixed" --data units.csv --response score --groups "school,school:class" \
+    --slopes school:age --fixed 'age,factor(sex)' --quiet --json units.json
+agree "mixed: variances in other units" "$(variance_of residual units.json)" \
+    "$(awk -v v="$(variance_of residual pupils.json)" 'BEGIN { print v * 1e-16 }')" 1e-5
+agree "mixed: coefficients in other units" "$(fixed_of age units.json)" \
+    "$(awk -v v="$(fixed_of age pupils.json)" 'BEGIN { print v * 1e-16 }')" 1e-4
+agree "mixed: errors in other units" "$(error_of intercept units.json)" \
+    "$(awk -v v="$(error_of intercept pupils.json)" 'BEGIN { print v * 1e-8 }')" 1e-4
+# numbers far from 0: the same model, but for the intercept
+"$mixed" --data pupils.csv --response score --groups school --fixed age --quiet --json near.json
+awk -F, 'BEGIN { OFS = "," } NR > 1 { $4 = sprintf("%.6f", $4 + 1e5) } { print }' pupils.csv >far.csv
+"$mixed" --data far.csv --response score --groups school --fixed age --quiet --json far.json
+agree "mixed: the likelihood beside far numbers" "$(number nll far.json)" "$(number nll near.json)" 1e-7
+agree "mixed: a variance beside far numbers" "$(variance_of school far.json)" "$(variance_of school near.json)" 1e-3
+agree "mixed: an error beside far numbers" "$(error_of age far.json)" "$(error_of age near.json)" 1e-3
+awk 'BEGIN { print "y,a,residual"; for (i = 0; i < 60; i++) print i * 7919 % 101 "," i % 7 "," i % 5 }' >zero.csv
+says "mixed: a variance of 0" 0 "is at its boundary" "$mixed" --data zero.csv --response y --groups a
+says "mixed: a group called residual" 2 "a group needs another name" "$mixed" --data zero.csv --response y --groups residual
+says "mixed: two groups of one name" 2 "is the name of two groups" \
+    "$mixed" --data zero.csv --response y --groups a:y --slopes a:y
+printf 'y,x,a\n1,2,u\n3,5,v\n' >two.csv
+says "mixed: as many coefficients as rows" 1 "nothing is left for variances" \
+    "$mixed" --data two.csv --response y --groups a --fixed x
+awk 'BEGIN { print "y,x,a"; for (i = 0; i < 20; i++) print 2 * (i * 7 % 11) "," i * 7 % 11 "," i % 3 }' >same.csv
+says "mixed: explained already" 1 "is a combination of the fixed effects" \
+    "$mixed" --data same.csv --response y --groups a --fixed x
 says "mixed: of what?" 2 "--response: which column" "$mixed" --data pupils.csv
 says "mixed: groups?" 2 "--groups: which columns" "$mixed" --data pupils.csv --response score
 says "mixed: no such column" 1 "pupils.csv: there is no column x; there is score, school, class, age, sex" \

@@ -10,20 +10,21 @@
 
 # ---------------------------------------------------------------------------------------------- which jobs
 
-# What plain test leaves out, so that it takes less than four minutes on two cores: patterns of job names, and why. What is
-# left shows every topic in double and in float. `test rest` runs exactly these, `test all` runs them with the others.
+# What plain test leaves out, so that it can be run often: patterns of job names, and why. What is left shows every topic in
+# double and in float. `test rest` runs exactly these, `test all` runs them with the others.
 LEFT_OUT=(
     'unit/*.float_asan              float under AddressSanitizer and UBSan; double has the same loops'
     'golden/float_asan              float under AddressSanitizer and UBSan; double has the same loops'
     'unit/@(backend|random|gradient|fit|threads|op_ar|op_fourier).double_asan  slow topics under sanitizers'
     'unit/@(standard_errors|tuning|series|wide_starts|checkpoint|differential).double_asan  slow topics under sanitizers'
-    'unit/@(differential_series|calibration).double_asan  slow topics under sanitizers'
+    'unit/@(differential_series|calibration|sizes|engines|checks).double_asan  slow topics under sanitizers'
+    'unit/@(op_ssm|op_lattice|sharing).double_asan  slow topics under sanitizers'
     'unit/differential.@(double|float)  100,000 random models; 20,000 of them are there'
     'unit/differential_series.@(double|float)  20,000 random structural models; 2,000 of them are there'
     'unit/calibration.@(double|float)  200 series of each model; 40 of them are there in double'
     'unit/series.float              starts of AR(5) in float, thousands of gradients each; one is there'
-    '*/@(*.|)float_native           the widest vectors in float; double has them'
-    'unit/@(op_ar|op_fourier|random).double_native  topics that compile pu.h themselves, with all optimisations'
+    '@(unit|golden)/*_native        the widest vectors and fused multiply-adds, with all optimisations, which take long'
+    '@(unit|golden)/*float_libs     FFTW, CBLAS and CHOLMOD in float; double has them'
     'unit/threads.races             ThreadSanitizer on OpenMP'
     'unit/*.nulls                   null pointers under the UBSan of clang'
     'machines/*                     programs of i386 and s390x, with compilers for these'
@@ -35,7 +36,8 @@ LEFT_OUT=(
     'compile/examples.alone         each example with an implementation of its own'
     'cuda/*_?san                    CUDA kernels under sanitizers'
     'cuda/@(device|kernels).*([!_]) CUDA kernels at all sizes; small ones are there'
-    'cuda/golden.@(double|float)    golden cases on the CUDA engine; one of each kind is there in float'
+    'cuda/golden.@(double|float)    golden cases on the CUDA engine; cuda/device.double_part has models'
+    'link/users.float               a float library and its users; link/precisions has both together'
     'cuda/examples.@(ratings|compressed_sensing)  examples on the CUDA engine; one is there'
 )
 
@@ -162,7 +164,9 @@ job_program()   # VARIANT SOURCE OUTPUT ARGS...: builds a test program and runs 
     local variant=$1 source=$2 output=$3 inputs
     shift 3
     inputs=("$source")
-    if brings_own_pu "$source"; then
+    if [[ $source == */test_op_ar.c ]]; then
+        variant_flags "$variant" 1      # runs longer than it compiles
+    elif brings_own_pu "$source"; then
         variant_flags "$variant" 0
     else
         variant_flags "$variant"
@@ -362,20 +366,20 @@ job_machine()   # MACHINE PRECISION.TOPIC...
 # ---------------------------------------------------------------------------------------------- compiling
 
 # One job per compiler and standard: {double, float} x {plain, OpenMP} x {implementation, static, declarations}.
-# No output is kept. clang only checks; gcc compiles, because it does not find unused functions otherwise. As a part, the two
-# implementations take turns: each has double and float, plain and OpenMP, once.
+# No output is kept; syntax and types are checked. Where functions are static gcc compiles, because it does not find unused
+# ones otherwise. As a part, the two implementations take turns: each has double and float, plain and OpenMP, once.
 job_matrix()    # COMPILER LANGUAGE STANDARD [part]
 {
     local compiler=$1 language=$2 standard=$3 part=${4:-} unit precision openmp has_openmp='' flags common
     have "$compiler" || { job_skip 12 "no $compiler"; return; }
     if probe "$compiler" -fopenmp; then has_openmp=1; fi
     common=(-x "$language" "-std=$standard" -I. "${STRICT[@]}" "${EXTRA_FLAGS[@]}")
-    if [[ $compiler == clang* ]]; then common+=(-fsyntax-only); else common+=(-O0 -S -o /dev/null); fi
     for precision in double float; do for openmp in plain openmp; do for unit in impl static decl; do
         case $part.$unit.$precision.$openmp in
             part.impl.double.openmp | part.impl.float.plain | part.static.double.plain | part.static.float.openmp) continue ;;
         esac
-        flags=("${common[@]}")
+        flags=("${common[@]}" -fsyntax-only)
+        if [[ $compiler != clang* && $unit == static ]]; then flags=("${common[@]}" -O0 -S -o /dev/null); fi
         if [[ $precision == float ]]; then flags+=(-DPU_FLOAT); fi
         if [[ $openmp == openmp ]]; then flags+=(-fopenmp); fi
         if [[ $openmp == openmp && ! $has_openmp ]]; then

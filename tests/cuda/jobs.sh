@@ -185,8 +185,6 @@ add_cuda()
         add_cuda_job golden.$variant $variant job_cuda $variant tests/golden.c build/golden_cuda_$variant \
             --device cuda tests/golden/*.txt
     done
-    add_cuda_job golden.float_part float job_cuda float tests/golden.c build/golden_cuda_float --device cuda \
-        tests/golden/{ar1,ar2_phi,ar5,blr,fa_d4,generic,nlm_hidden,sbl_dct,sbl_fourier,ssm_zero}.txt
     for variant in double float double_asan float_asan; do
         add_cuda_program device.$variant $variant device
         add_cuda_program kernels.$variant $variant kernels

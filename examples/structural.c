@@ -213,7 +213,7 @@ static void draw_parts(const structure *m, int all, const series *s, const pu_re
         if (!is_shown(m, i)) continue;
         for (t = 0; t < s->length; t++)
             for (side = -1; side <= 1; side++)
-                curve[3 * t + side + 1] = (double)part[t] + side * 1.96 * sqrt((double)part[s->length + t]);
+                curve[3 * t + side + 1] = (double)part[t] + (side ? side * 1.96 * sqrt((double)part[s->length + t]) : 0); /* may be NaN */
         below = series_panel(s, file, below, part_name(m, i), curve, -1);
     }
     fprintf(file, "</svg>\n");

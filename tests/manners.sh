@@ -137,6 +137,9 @@ verdict "structural: keys" $?
 [[ $(grep -c '<svg' s.svg) == 4 && $(grep -c '</svg>' s.svg) == 4 && $(wc -l <s.csv) == 244 ]] &&
     head -n 1 s.csv | grep -qx 'row,y,fit,sd.fit,level,sd.level,season,sd.season'
 verdict "structural: a panel for data and each part" $?
+# numbers in JSON are those that were computed, to the last digit
+[[ $(number nll s.json) =~ [0-9.]{16} ]]
+verdict "structural: digits" $?
 # the level and its season add up to the mean of the series
 awk -F, 'NR > 1 { d = $3 - $5 - $7; if (d * d > 1e-12) bad = 1 } END { exit bad }' s.csv
 verdict "structural: parts add up" $?
@@ -167,6 +170,10 @@ says "structural: an ARMA" 0 "arma of 1 and 1 + regressors, and no noise" \
     [[ $(grep -c '<svg' arma.svg) == 4 ]] &&
     awk -F, 'NR > 1 && $2 != "" { d = $2 - $3; if (d * d > 1e-12 || $4 != 0) bad = 1 } END { exit bad }' arma.csv
 verdict "structural: what is observed without noise is known" $?
+# of which a picture has an axis with no more than rounding between its ends
+awk 'BEGIN { print "y"; for (t = 0; t < 30; t++) print 7e15 + t % 2 }' >large.csv
+timeout 60 "$structural" --data large.csv --level --quiet --svg large.svg && ! grep -qE 'nan|inf' large.svg
+verdict "structural: a series whose changes are its last digits" $?
 says "structural: nothing moves" 1 "must move y at once" \
     "$structural" --data walk.csv --columns lx --level --constant level --no-irregular
 "$structural" --regress t >out 2>err
@@ -174,6 +181,11 @@ if ! grep -q 'has no regressors' err; then
     "$structural" --data future.csv --columns lx --ar 1 --regress t --quiet --json b.json
     [[ $(number b.t b.json) && $(number b.intercept b.json) ]] && grep -q '"forecast"' b.json
     verdict "structural: regressors" $?
+    # a fit that has not converged has no standard errors, and a picture of its regressors all the same
+    "$structural" --data future.csv --columns lx --ar 1 --regress t --quiet --steps 1 --json short.json --svg short.svg
+    grep -q '"converged": false' short.json && ! grep -qE 'nan|inf' short.svg &&
+        [[ $(grep -c 'class="line" d="M' short.svg) == "$(grep -c 'class="line" d="M' s.svg)" ]]
+    verdict "structural: a picture without standard errors" $?
     says "structural: regressors of the future" 1 "needs the regressors of the future" \
         "$structural" --data walk.csv --columns lx --level --regress t --forecast 1
     says "structural: a regressor with a gap" 1 "row 9 of column both is empty" \

@@ -67,22 +67,28 @@ static inline void estimates_refine(pu_model *model, const pu_data *data, const 
 }
 
 /* The fit goes on until its gradient is next to nothing. What is left of it bends the likelihood along parameters that are not
-   identified, which looks like a maximum. */
-static inline void estimates_polish(pu_model *model, const pu_data *data, const pu_options *options, const pu_fit_report *report,
+   identified, which looks like a maximum. Where that gains more than rounding the fit had come to rest on a saddle: then it goes
+   on as far as it takes, and the report is of its new end. */
+static inline void estimates_polish(pu_model *model, const pu_data *data, const pu_options *options, pu_fit_report *report,
                                     pu_real *theta)
 {
     pu_fit_options more;
-    pu_fit_report unused;
+    pu_fit_report again;
     memset(&more, 0, sizeof more);
     more.optimizer = PU_LBFGS, more.gradient = *options;
     more.tolerance = 1e-9 * (1 + fabs(report->best));
-    (void)pu_fit(model, data, &more, NULL, theta, &unused); /* where it fails theta is no worse than it was */
+    (void)pu_fit(model, data, &more, NULL, theta, &again); /* where it fails theta is no worse than it was */
+    if (!((double)data->n * (report->best - again.best) > 1e-4)) return;
+    more.tolerance = 0, more.steps = report->steps;
+    need_fit(pu_fit(model, data, &more, NULL, theta, &again), &again);
+    again.step += report->step, again.gradients += report->gradients, again.seconds = report->seconds;
+    *report = again;
 }
 
 /* After a fit: theta refined, and its covariance C (params x params). options: exact ones. 0, and NaN, where the fit has not
-   converged or its end is no minimum. */
+   converged or its end is no minimum. The report is another one where the fit had to go on. */
 static inline int estimates_errors(pu_model *model, const pu_data *data, const pu_options *options, const fit_flags *flags,
-                                   const pu_fit_report *report, pu_real *theta, pu_real *C)
+                                   pu_fit_report *report, pu_real *theta, pu_real *C)
 {
     const double one = report->seconds / (double)(report->gradients > 0 ? report->gradients : 1);
     pu_int i;
@@ -90,6 +96,7 @@ static inline int estimates_errors(pu_model *model, const pu_data *data, const p
     if (!fit_converged(report)) return 0;
     if (estimates_covariance(model, data, options, flags, one, theta, C)) estimates_refine(model, data, options, C, theta);
     else estimates_polish(model, data, options, report, theta);
+    if (!fit_converged(report)) return 0;
     return estimates_covariance(model, data, options, flags, one, theta, C);
 }
 

@@ -228,11 +228,14 @@ static inline void json_key(json *j, const char *key)
     if (j->file) fprintf(j->file, "%s\n  \"%s\": ", j->keys++ ? "," : "", key);
 }
 
+/* As many digits as read back the same number: 1 - rho of a cycle near its boundary is in the last ones of rho. */
 static inline void json_value(json *j, double x)
 {
+    char text[40] = "null";
     if (!j->file) return;
-    if (x - x == 0) fprintf(j->file, "%.10g", x);
-    else fprintf(j->file, "null");
+    if (x - x == 0) snprintf(text, sizeof text, "%.15g", x);
+    if (x - x == 0 && strtod(text, NULL) != x) snprintf(text, sizeof text, "%.17g", x);
+    fprintf(j->file, "%s", text);
 }
 
 static inline void json_number(json *j, const char *key, double x) { json_key(j, key), json_value(j, x); }

@@ -509,7 +509,6 @@ static inline void series_plot(const series *s, FILE *file, int standalone, cons
     }
     p.file = file, p.standalone = standalone, p.title = title, p.top = 50;
     p.x_label = "time", p.y_label = label, p.x0 = (double)begin + 1, p.x1 = (double)(n > 1 ? end : begin + 2);
-    if (!(p.y1 > p.y0)) p.y1 = p.y0 + 1;
     svg_begin(&p);
     svg_key(&p, p.left, 16, "c2", 0, "mean given the data, 95 % of observations");
     svg_key(&p, p.left, 38, "c1", 0, "forecast");
@@ -548,7 +547,6 @@ static inline double series_panel(const series *s, FILE *file, double below, con
         p.y0 = fmin(fmin(p.y0, secret[i]), fmin(dots[i], fmin(low[i], middle[i])));
         p.y1 = fmax(fmax(p.y1, secret[i]), fmax(dots[i], fmax(high[i], middle[i])));
     }
-    if (!(p.y1 > p.y0)) p.y0 -= 1, p.y1 = p.y0 + 2;
     p.file = file, p.below = below, p.title = p.y_label = title, p.x_label = "time", p.top = 14, p.height = 150;
     p.x0 = x[0], p.x1 = all > 1 ? x[all - 1] : x[0] + 1;
     svg_begin(&p);

@@ -43,6 +43,14 @@ static inline double svg_y(const svg_plot *p, double y)
     return p->bottom - (p->bottom - p->top) * part;
 }
 
+/* y0 and y1 of a linear axis as they can be drawn: something between them, more than rounding, and finite. */
+static inline void svg_range(svg_plot *p)
+{
+    const double large = fmax(fabs(p->y0), fabs(p->y1));
+    if (!(p->y1 - p->y0 < HUGE_VAL) || p->y0 > p->y1) p->y0 = 0, p->y1 = 1;
+    else if (!(p->y1 - p->y0 > 1e-9 * large)) p->y0 -= 1 + large / 1000, p->y1 += 1 + large / 1000;
+}
+
 /* A step of 1, 2 or 5 times a power of ten that cuts a range into at most `parts` parts. */
 static inline double svg_step(double range, int parts)
 {
@@ -82,6 +90,7 @@ static inline void svg_begin(svg_plot *p)
 {
     char label[64];
     double tick, step;
+    if (!p->log_y) svg_range(p);
     p->left = 68, p->right = 462, p->bottom = p->top + (p->height > 0 ? p->height : 270);
     fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\"",
             p->bottom + 46);
@@ -145,18 +154,19 @@ static inline void svg_line(const svg_plot *p, int n, const double *x, const dou
     if (dots) svg_dots(p, n, x, y, colour);
 }
 
-/* The area between two curves, cut off at the frame. */
+/* The area between two curves, cut off at the frame; without the points at which one of them is not known. */
 static inline void svg_band(const svg_plot *p, int n, const double *x, const double *low, const double *high,
                             const char *colour)
 {
-    int i;
+    int i, points = 0;
     fprintf(p->file, "<g class=\"%s\"><path class=\"band\" d=\"", colour);
     for (i = 0; i < 2 * n; i++) {
         const int j = i < n ? i : 2 * n - 1 - i;
         const double y = fmin(fmax(i < n ? low[j] : high[j], p->y0), p->y1);
-        fprintf(p->file, "%c%.1f %.1f", i ? 'L' : 'M', svg_x(p, x[j]), svg_y(p, y));
+        if (low[j] != low[j] || high[j] != high[j]) continue;
+        fprintf(p->file, "%c%.1f %.1f", points++ ? 'L' : 'M', svg_x(p, x[j]), svg_y(p, y));
     }
-    fprintf(p->file, "Z\"/></g>\n");
+    fprintf(p->file, "%s\"/></g>\n", points ? "Z" : "");
 }
 
 /* A sample of a line, with its name, at (x, y). */

@@ -23554,10 +23554,13 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
         (void)pu__far_status(job->B, report);
         return report->status;
     }
+    /* one thread is no team: within a team, even of one, libraries that have threads of their own start them anew each time */
+    for (int l = 0; l < job->lanes && job->threads == 1; l++)
+        pu__lane(job, job->workers, l);
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
 #endif
-    for (int l = 0; l < job->lanes; l++)
+    for (int l = job->threads == 1 ? job->lanes : 0; l < job->lanes; l++)
         pu__lane(job, job->workers + PU__THREAD, l);
 #ifdef PU_USE_CHOLMOD
     for (int t = 0; t < job->threads; t++)

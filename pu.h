@@ -18075,12 +18075,13 @@ PU__FN double pu__cholmod_diagonal(const pu__cholmod *c, SuiteSparse_long j)
     return ((const double *)c->A->x)[c->A->stype > 0 ? start[j + 1] - 1 : start[j]];
 }
 
-/* Supernode number q of a factor: c columns from `first` on, in `tall` rows; rows: which, x: its entries in a block. */
+/* A supernode of a factor: c columns from `first` on, in `tall` rows, which are `rows`; its entries begin at `at`, by columns. */
 typedef struct {
     SuiteSparse_long first, c, tall, at;
     const SuiteSparse_long *rows;
 } pu__node;
 
+/* Supernode q. */
 PU__FN pu__node pu__node_of(const cholmod_factor *L, SuiteSparse_long q)
 {
     const SuiteSparse_long *first = (const SuiteSparse_long *)L->super + q, *pi = (const SuiteSparse_long *)L->pi + q;

@@ -5,7 +5,7 @@
        ./precond u.data              and the ratings of a file of lines "user item rating .." (numbers from 1)
 
    One likelihood and output gradient each: 16 probes, relative residual 1e-6, one thread. Steps are those of the first mean and of the slowest
-   column; time is the processor's, of the whole call, so that making the preconditioner is in it. */
+   column; compiled with PU_USE_CHOLMOD it begins with the exact value; time is the processor's, of the whole call, so that making the preconditioner is in it. */
 #define PU_IMPLEMENTATION
 #include "../../pu.h"
 
@@ -45,6 +45,16 @@ static void all_kinds(const pu_lgm *lgm, const pu_data *data, const pu_op *M)
 {
     int kind;
     pu_column columns[17];
+#ifdef PU_USE_CHOLMOD
+    double exact = 0;
+    pu_report told_by;
+    pu_options direct;
+    memset(&direct, 0, sizeof direct);
+    direct.kind = PU_EXACT, direct.engine = PU_CHOLMOD;
+    clock_t before = clock();
+    if (!pu_nll(lgm, data, &direct, NULL, &exact, NULL, &told_by))
+        printf("| none: CHOLMOD, exact | | | %.2f | %.2f |\n", (double)(clock() - before) / CLOCKS_PER_SEC, exact);
+#endif
     for (kind = 0; kind < 4 + (M != NULL); kind++) {
         pu_gradient_result out;
         pu_options o = asked(kind);

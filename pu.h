@@ -18206,7 +18206,7 @@ PU__FN void pu__minus_product(SuiteSparse_long r, const double *S, SuiteSparse_l
 {
     enum { TALL = 256 };
     for (SuiteSparse_long top = 0; top < r; top += TALL) {
-        SuiteSparse_long tall = r - top < TALL ? r - top : TALL;
+        SuiteSparse_long tall = r - top < (SuiteSparse_long)TALL ? r - top : (SuiteSparse_long)TALL;
         for (SuiteSparse_long j = 0; j < r; j += 4) {
             SuiteSparse_long some = r - j < 4 ? r - j : 4;
             const double *s[4];

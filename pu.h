@@ -18151,12 +18151,13 @@ PU__FN double pu__cholmod_diagonal(const pu__cholmod *c, SuiteSparse_long j)
     return ((const double *)c->A->x)[c->A->stype > 0 ? start[j + 1] - 1 : start[j]];
 }
 
-/* Supernode number q of a factor: c columns from `first` on, in `tall` rows; rows: which, x: its entries in a block. */
+/* A supernode of a factor: c columns from `first` on, in `tall` rows, which are `rows`; its entries begin at `at`, by columns. */
 typedef struct {
     SuiteSparse_long first, c, tall, at;
     const SuiteSparse_long *rows;
 } pu__node;
 
+/* Supernode q. */
 PU__FN pu__node pu__node_of(const cholmod_factor *L, SuiteSparse_long q)
 {
     const SuiteSparse_long *first = (const SuiteSparse_long *)L->super + q, *pi = (const SuiteSparse_long *)L->pi + q;
@@ -18281,7 +18282,7 @@ PU__FN void pu__minus_product(SuiteSparse_long r, const double *S, SuiteSparse_l
 {
     enum { TALL = 256 };
     for (SuiteSparse_long top = 0; top < r; top += TALL) {
-        SuiteSparse_long tall = r - top < TALL ? r - top : TALL;
+        SuiteSparse_long tall = r - top < (SuiteSparse_long)TALL ? r - top : (SuiteSparse_long)TALL;
         for (SuiteSparse_long j = 0; j < r; j += 4) {
             SuiteSparse_long some = r - j < 4 ? r - j : 4;
             const double *s[4];
@@ -23546,8 +23547,11 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
         (void)pu__far_status(job->B, report);
         return report->status;
     }
+    /* one thread is no team: within a team, even of one, libraries that have threads of their own start them anew each time */
+    for (int l = 0; l < job->lanes && job->threads == 1; l++)
+        pu__lane(job, job->workers, l);
     PU__PARALLEL((dynamic, 1), job->threads)
-    for (int l = 0; l < job->lanes; l++)
+    for (int l = job->threads == 1 ? job->lanes : 0; l < job->lanes; l++)
         pu__lane(job, job->workers + PU__THREAD, l);
 #ifdef PU_USE_CHOLMOD
     for (int t = 0; t < job->threads; t++)

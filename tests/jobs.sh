@@ -259,8 +259,7 @@ add_libraries()
             if [[ $lib ]]; then
                 add_program "unit/$topic.$variant" "tests/test_$topic.c" "build/tests/$topic.$variant" $variant
             else
-                add "unit/$topic.$variant" job_skip 1 \
-                    "no library for it (FFTW: op_fourier, CBLAS: operators, CHOLMOD: engines, effects, fields, precond)"
+                add "unit/$topic.$variant" job_skip 1 "no FFTW (op_fourier), CBLAS (operators) or CHOLMOD (the others)"
             fi
         done
         if [[ $HAVE_FFTW$HAVE_CBLAS ]]; then

@@ -29568,7 +29568,7 @@ typedef struct {
     /* L-BFGS: steps since the objective fell, more than by rounding, and what it was then; what it was where the fit last
        came to rest, see pu__fit_settle. */
     double idle, mark, rested;
-    /* L-BFGS: 1 = g is the gradient at theta; leaps to a boundary that were none, see pu__fit_leap. */
+    /* L-BFGS: 1 = g is the gradient at theta, in a file 2 where it is without noise (`exact`); leaps to a boundary that were none, see pu__fit_leap. */
     double known, leaps;
     /* As in pu_fit_report; the number of the start; of several starts: a reason to stop that ends no more than this one. */
     double boundaries, boundary, start, stop;
@@ -30339,7 +30339,7 @@ PU__FN double pu__fit_witness(const pu__fit *fit, const double *h)
 PU__FN int pu__fit_arrived(pu__fit *fit, double limit)
 {
     pu_int n = fit->n;
-    int plain = fit->o->tolerance == 0 && fit->doubt == 0 && fit->held > 1 && pu__fit_witness(fit, fit->h) <= limit;
+    int plain = fit->h && fit->o->tolerance == 0 && fit->doubt == 0 && fit->held > 1 && pu__fit_witness(fit, fit->h) <= limit;
     pu_param param;
     for (pu_int i = 0; i < n && plain; i++)
         plain = !pu_model_param(fit->model, i, &param) && param.linear < 2;
@@ -30927,12 +30927,12 @@ PU__FN int pu__fit_is_sound(const pu__fit *fit)
                                {fit->best_step, -1, fit->best_theta ? fit->step : -1},
                                {fit->held, 0, pairs},
                                {fit->newest, 0, pairs - 1},
-                               {fit->known, 0, 1},
+                               {fit->known, 0, 2},
                                {fit->leaps, 0, 2},
                                {fit->boundaries, 0, (double)fit->n},
                                {fit->boundary, -1, (double)fit->n - 1},
                                {fit->start, 0, starts - 1},
-                               {fit->stop, 0, starts > 1 ? (double)((int)PU_FIT_STOPS - 1) : 0},
+                               {fit->stop, 0, (double)((int)PU_FIT_STOPS - 1)},
                                {fit->done, 0, starts - 1},
                                {fit->failed, 0, fit->done},
                                {fit->earlier, 0, any},
@@ -30969,6 +30969,8 @@ PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
 {
     void *part[PU__FIT_PARTS];
     size_t bytes[PU__FIT_PARTS], done;
+    if (is_write && fit->known > 0)
+        fit->known = 1 + fit->exact;
     pu__fit_state(fit, part, bytes);
     *h = PU__FNV;
     for (int i = 0; i < PU__FIT_PARTS; i++) {
@@ -31160,6 +31162,7 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
         *fit = fresh;
     fit->report->resumed = (int)pu__min((pu_int)(fit->earlier + fit->step), INT32_MAX);
     fit->report->stop = (pu_fit_stop)(int)fit->stop;
+    fit->exact = fit->known > 1;
     return wrong;
 }
 
@@ -31321,6 +31324,7 @@ PU__FN pu_status pu__fit_tell_state(pu__fit *fit)
             status = pu_team_broadcast(fit->o->team, bytes[i], part[i]);
     r->resumed = (int)about[0];
     r->stop = (pu_fit_stop)(int)about[1];
+    fit->exact = fit->known > 1;
     return status ? pu__refuse(&r->last, status, "team.swap") : PU_OK;
 }
 #endif
@@ -31594,7 +31598,7 @@ PU__FN void pu__fit_choose(pu__fit *fit, const pu_report *all)
             o->schedule = PU_RATE_COSINE;
             why = is_exact ? " (chosen: a gradient of all data takes long)" : " (chosen: the gradient is random)";
             if (is_many && (by_data || !o->team)) {
-                o->batch = o->team ? (BATCH + pu__team_parts(o->team) - 1) / pu__team_parts(o->team) : BATCH;
+                o->batch = o->team ? (BATCH + pu__team_parts(o->team) - 1) / pu__team_parts(o->team) : (pu_int)BATCH;
                 fit->comparable = 0;
                 o->steps = o->steps ? o->steps : pu__most(200, 10 * N / BATCH);
             }
@@ -31867,8 +31871,8 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
         }
         if (status)
             return pu__fit_fail(r, status, NULL);
-        /* A checkpoint made here begins with the next start. */
-        if (o->starts > 1 && !pu__fit_is_broken_off(r->stop))
+        /* A checkpoint made here is at its end, or begins with the next start. */
+        if (!pu__fit_is_broken_off(r->stop))
             fit->stop = (double)r->stop;
 #ifndef PU_NO_STDIO
         /* Now and then, and always at the end. */

@@ -2,6 +2,7 @@
 # team_mpi.sh DIRECTORY [KILLS] - fits by several processes with MPI, of the programs noisy_ar_mpi, mixed_mpi and ratings_mpi in
 # the directory: the same bits of theta and checkpoint at any number of processes and threads; and processes that are killed:
 # the others end within 30 seconds, and a resumed fit ends as if nothing had happened.
+# shellcheck disable=SC2317 # functions that `check` calls
 set -euo pipefail
 programs=$(realpath "$1")
 kills=${2:-3}
@@ -32,7 +33,7 @@ run()       # PROCESSES PROGRAM ARGS..
 awk 'BEGIN { srand(1); for (u = 1; u <= 150; u++) for (i = 1; i <= 60; i++) if (rand() < 0.4)
          print u "\t" i "\t" 1 + int(5 * (0.5 * rand() + 0.25 + 0.25 * sin(u * 0.7 + i * 1.3))) }' >made_up.tsv
 series=(--length 200 --series 13 --quiet)
-effects=(--simulate-rows 3000 --simulate-levels 90,60 --engine iterative --quiet)
+effects=(--simulate-rows 3000 --simulate-levels "90,60" --engine iterative --quiet)
 films=(--data made_up.tsv --factors 12 --epochs 12 --batch 10 --rate 0.01 --keep-every 3 --quiet)
 
 for n in 1 2 3 4 8; do

@@ -440,7 +440,7 @@ TEST few_parameters_break_off_anywhere(void)
 {
     enum { T = 150 };
     static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}, {PU_PART_SEASON, 4, 0}};
-    pu_real y[T], start[4] = {0, PU_R(-20), PU_R(-2), PU_R(0.5)}, end[4], theta[4];
+    pu_real y[T] = {0}, start[4] = {0, PU_R(-20), PU_R(-2), PU_R(0.5)}, end[4], theta[4];
     pu_data data = pu_data_full(1, T, y);
     pu_fit_options o;
     pu_fit_report whole, part;

@@ -29300,6 +29300,12 @@ PU__FN pu_int pu__middle(pu_int lo, pu_int hi) { return lo + (hi - lo + 1) / 2; 
 /* How many parts a team's work has. */
 PU__FN pu_int pu__team_parts(const pu_team *team) { return team->parts ? team->parts : 8; }
 
+/* The probes of a part, of K in all, where parts have probes of their own. */
+PU__FN pu_int pu__team_probes(const pu_team *team, pu_int K)
+{
+    return team->split == PU_TEAM_PROBES ? (K + pu__team_parts(team) - 1) / pu__team_parts(team) : K;
+}
+
 /* The first part of a process; of process `ranks`: their number. */
 PU__FN pu_int pu__team_first(const pu_team *team, pu_int rank) { return pu__cut(pu__team_parts(team), team->ranks, rank); }
 
@@ -31291,7 +31297,7 @@ PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status
     last->seconds = voice.seconds;
     /* probes are shared out among the parts */
     if (team->split == PU_TEAM_PROBES && voice.iterative > 0 && !pu__is_open(&fit->o->gradient))
-        fit->o->gradient.samples = (fit->K + pu__team_parts(team) - 1) / pu__team_parts(team);
+        fit->o->gradient.samples = pu__team_probes(team, fit->K);
     return PU_OK;
 }
 
@@ -31794,7 +31800,7 @@ PU__FN pu_status pu__fit_tune(pu__fit *fit)
     int is_idle = o->team && o->team->rank > 0;
     pu_status status = is_idle ? PU_OK : pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
     status = pu__fit_agree_status(fit, status);
-    fit->samples = (double)g->samples;
+    fit->samples = (double)(o->team ? pu__team_probes(o->team, g->samples) : g->samples);
     fit->iterations = (double)g->solve.iterations;
     if (!status && o->team) {
         status = pu__fit_tell_all(fit, 2 * sizeof(double), &fit->samples);

@@ -217,6 +217,15 @@ TEST probes_of_parts_are_apart(void)
         se[i] = team->report.objective_se;
         dismiss(2);
     }
+    /* chosen for all of them, then shared out */
+    prepare(PROBES, 2, 4);
+    for (int r = 0; r < 2; r++) {
+        team[r].o.steps = 1, team[r].o.gradient.samples = PU_CHOOSE, team[r].o.gradient.error = 0.2, team[r].o.gradient.most_samples = 400;
+    }
+    TC_ASSERT(run_team(2));
+    TC_STATUS(team->status, PU_OK);
+    TC_ASSERT(team->report.last.samples > 0 && team->report.last.samples <= 100);
+    dismiss(2);
     /* were they the same numbers the error would be twice as large; it is itself an estimate, from 3 or 15 degrees of freedom each */
     TC_ASSERT(se[0] > 0 && se[1] > 0 && se[1] < 1.5 * se[0] && se[1] > se[0] / 2);
     PASS();

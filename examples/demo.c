@@ -346,7 +346,7 @@ static int rate_run(rate_record *r)
     const uint64_t seed = (uint64_t)flags.seed;
     const spent start = now_spent();
     pu_op prior = pu_op_identity(RATE_D), map;
-    pu_lgm known;
+    pu_lgm known = {NULL, NULL, NULL, NULL, NULL, 0};
     pu_model model;
     pu_fit_options options;
     pu_real *theta, count[RATE_ITEMS];

@@ -398,6 +398,8 @@ int main(int argc, char **argv)
     }
     if (s.observed < 10) fail(1, f.data ? f.data : "--missing", "leaves fewer than 10 observed points: nothing to fit");
     if (!(high > low)) fail(1, f.data ? f.data : "--noise", "has the same number in all points: nothing to fit");
+    if (fmax(high, -low) > 1e100) fail(1, f.data ? f.data : "--noise", "has numbers beyond 1e100, whose squares are none: take a larger unit");
+    if (high - low < 1e-100) fail(1, f.data ? f.data : "--noise", "has differences below 1e-100, whose squares vanish: take a smaller unit");
     data = pu_data_nan(1, s.n, s.y);
 
     fit_flags_options(&f.fit, &options);

@@ -29323,15 +29323,27 @@ PU__FN const char *pu__team_wrong(const pu_team *team)
     return NULL;
 }
 
-/* team.swap, in messages that have lengths of 31 bits. */
+/* Did the numbers give out at this theta, so that a shorter step may help? Any other failure is the
+   caller's mistake. PU_E_NONFINITE: canonical arrays made from theta; the data were found finite at the
+   first step. */
+PU__FN int pu__fit_too_far(pu_status status)
+{
+    return status == PU_NONFINITE || status == PU_BREAKDOWN || status == PU_E_NOT_DEFINITE ||
+           status == PU_E_NOT_POSITIVE || status == PU_E_NONFINITE;
+}
+
+#ifndef PU__TEAM_BYTES
+#define PU__TEAM_BYTES ((size_t)1 << 30) /* of a message: lengths of 31 bits */
+#endif
+
+/* team.swap, in messages of such lengths. A status that a line search would take for a step too far is one of the team's, too. */
 PU__FN pu_status pu__team_swap(const pu_team *team, int peer, const void *out, void *in, size_t bytes)
 {
-    const size_t most = (size_t)1 << 30;
-    for (size_t at = 0; at < bytes; at += most) {
-        size_t length = bytes - at < most ? bytes - at : most;
+    for (size_t at = 0; at < bytes; at += PU__TEAM_BYTES) {
+        size_t length = bytes - at < PU__TEAM_BYTES ? bytes - at : PU__TEAM_BYTES;
         pu_status status = team->swap(team->user, peer, (const char *)out + at, (char *)in + at, length);
         if (status)
-            return status;
+            return status > 0 || pu__fit_too_far(status) ? PU_E_TEAM : status;
     }
     return PU_OK;
 }
@@ -29387,7 +29399,7 @@ PU_DEF pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x)
         int64_t peer = has ? team->rank + known : team->rank - known;
         for (size_t done = 0; done < bytes && peer < team->ranks && team->rank < 2 * known; done += sizeof unused) {
             size_t length = bytes - done < sizeof unused ? bytes - done : sizeof unused;
-            pu_status status = team->swap(team->user, (int)peer, has ? at + done : unused, has ? unused : at + done, length);
+            pu_status status = pu__team_swap(team, (int)peer, has ? at + done : unused, has ? unused : at + done, length);
             if (status)
                 return status;
         }
@@ -29399,8 +29411,7 @@ PU_DEF pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x)
 typedef struct {
     double rank, status, datum, column, index, most;
     double data, entries; /* sums, of integers */
-    double iterative, seconds; /* the largest */
-    double hash, differ;  /* of what must be the same; is it not? */
+    double iterative, seconds; /* of a part; the largest */
     char what[104];
 } pu__voice;
 
@@ -29429,8 +29440,6 @@ PU__FN pu_status pu__team_meet(const pu_team *team, pu__voice *voice)
         voice->entries += theirs.entries;
         voice->iterative = pu__max(voice->iterative, theirs.iterative);
         voice->seconds = pu__max(voice->seconds, theirs.seconds);
-        if (theirs.hash != mine.hash)
-            voice->differ = 1;
     }
     return PU_OK;
 }
@@ -29662,6 +29671,8 @@ typedef struct {
     pu_int *id;
     struct pu__tally *tallies;
     int alike;
+    /* Has this process's progress function ended the fit, which the others do not know yet? Any one's, which all know? */
+    int asks_to_stop, is_asked_to_stop;
 } pu__fit;
 enum { PU__FIT_OWN = offsetof(pu__fit, gradients) / sizeof(double) };
 
@@ -29870,9 +29881,9 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 
 /* What is told of the gradient of some data, or of several such: its status (a failure alone), how many data, and times these the objective;
    times their square the variances of objective and gradient; are these known, were all engines exact; PU_INEXACT or PU_DIVERGED, and
-   how often; pu__fit.lost. */
+   how often; pu__fit.lost. The first of a process: pu__team_trace of its point; does its progress function end the fit? */
 typedef struct pu__tally {
-    double status, data, objective, variance, error, known, exact, doubt, doubtful, lost;
+    double status, data, objective, variance, error, known, exact, doubt, doubtful, lost, trace, stop;
 } pu__tally;
 
 /* Adds what the last gradient tells, of so many data. */
@@ -29901,7 +29912,7 @@ PU__FN pu_status pu__team_leaf(pu__fit *fit, const pu_real *theta, pu_int part, 
     const pu_team *team = fit->o->team;
     pu_int parts = pu__team_parts(team), batch = fit->o->batch;
     pu_data data = *fit->data;
-    pu__tally none = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0};
+    pu__tally none = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0};
     *tally = none;
     data.id = fit->id ? fit->id : data.id;
     if (team->split == PU_TEAM_DATA) {
@@ -29922,6 +29933,8 @@ PU__FN pu_status pu__team_leaf(pu__fit *fit, const pu_real *theta, pu_int part, 
     }
     pu_status status = pu__fit_part_gradient(fit, theta, &data, team->split == PU_TEAM_PROBES ? part : 0, NULL, out);
     if (pu__fatal(status)) {
+        pu_where *where = &fit->report->last.where;
+        where->datum = data.pick && where->datum >= 0 ? data.pick[where->datum] : where->datum;
         tally->status = (double)status;
         return status;
     }
@@ -29969,11 +29982,15 @@ PU__FN pu_status pu__fit_agree_status(const pu__fit *fit, pu_status status)
     const pu_team *team = fit->o->team;
     pu__voice voice = PU__ZERO;
     pu__text text = {voice.what, 0, sizeof voice.what};
+    pu_int first, count;
     if (!team)
         return status;
     voice.rank = (double)team->rank;
     voice.status = (double)status;
-    voice.datum = (double)where->datum;
+    /* its number among all data */
+    if (pu_team_share(team, &first, &count) || where->datum < 0)
+        first = 0;
+    voice.datum = (double)(where->datum + first);
     voice.column = (double)where->column;
     voice.index = (double)where->index;
     voice.most = (double)where->most;
@@ -29991,6 +30008,16 @@ PU__FN pu_status pu__fit_agree_status(const pu__fit *fit, pu_status status)
     return last->status;
 }
 
+/* A number of theta, the same where it is the same to the bit: of a thousand entries, others in every gradient. */
+PU__FN double pu__team_trace(const pu__fit *fit, const pu_real *theta)
+{
+    pu_int apart = fit->n / 1000 + 1;
+    uint64_t hash = PU__FNV;
+    for (pu_int i = (pu_int)fit->place % apart; i < fit->n; i += apart)
+        hash = pu__fnv(hash, theta + i, sizeof *theta);
+    return (double)(hash >> 11);
+}
+
 /* The sum over all data of a step, or of all, times their number each, into g, and what all parts tell. */
 PU__FN pu_status pu__team_gradient(pu__fit *fit, const pu_real *theta, pu_real *g, pu__tally *all)
 {
@@ -30000,9 +30027,19 @@ PU__FN pu_status pu__team_gradient(pu__fit *fit, const pu_real *theta, pu_real *
     memset(fit->tallies, 0, (size_t)(team->ranks * most) * sizeof(pu__tally));
     fit->room.piece[0] = g;
     pu_status own = pu__team_own(fit, theta, 0, parts, &next);
+    fit->tallies[team->rank * most].trace = pu__team_trace(fit, theta);
+    fit->tallies[team->rank * most].stop = fit->asks_to_stop;
     pu_status gone = pu_team_gather(team, (size_t)most * sizeof(pu__tally), fit->tallies);
     if (gone)
         return pu__refuse(&fit->report->last, gone, "team.swap");
+    for (int r = 0; r < team->ranks; r++) {
+        fit->is_asked_to_stop |= fit->tallies[r * most].stop > 0;
+        if (fit->tallies[r * most].trace == fit->tallies->trace)
+            continue;
+        gone = pu__refuse(&fit->report->last, PU_E_TEAM, "theta (not as on the first process any more: another build or processor?)");
+        fit->report->last.where.rank = r;
+        return gone;
+    }
     fit->gradients = before;
     for (int r = 0; r < team->ranks; r++)
         for (pu_int p = pu__team_first(team, r); p < pu__team_first(team, r + 1); p++) {
@@ -30034,7 +30071,7 @@ PU__FN pu_status pu__team_gradient(pu__fit *fit, const pu_real *theta, pu_real *
 PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g)
 {
     pu_real *part = fit->part;
-    pu__tally all = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0};
+    pu__tally all = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0};
     pu_int n = fit->n, data;
     int is_sum = part || fit->o->team;
     fit->lost = 0;
@@ -30066,15 +30103,6 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     if (!pu__finite_double(fit->objective + fit->objective_se + fit->gradient + fit->gradient_se))
         return pu__refuse(&fit->report->last, PU_NONFINITE, "|gradient|");
     return PU_OK;
-}
-
-/* Did the numbers give out at this theta, so that a shorter step may help? Any other failure is the
-   caller's mistake. PU_E_NONFINITE: canonical arrays made from theta; the data were found finite at the
-   first step. */
-PU__FN int pu__fit_too_far(pu_status status)
-{
-    return status == PU_NONFINITE || status == PU_BREAKDOWN || status == PU_E_NOT_DEFINITE ||
-           status == PU_E_NOT_POSITIVE || status == PU_E_NONFINITE;
 }
 
 /* theta is the best point so far, by this value, after so many steps. */
@@ -30595,7 +30623,8 @@ PU__FN pu_status pu__fit_newton(pu__fit *fit, int *is_done)
         pu__newton_learn(fit);
         pu__lbfgs_accept(fit, 1);
     }
-    r->last = last;
+    if (!status || pu__fit_too_far(status))
+        r->last = last;
     fit->objective = value;
     fit->doubt = 0;
     fit->gradient = pu__gradient_norm(fit, fit->g);
@@ -30647,7 +30676,8 @@ PU__FN pu_status pu__fit_leap(pu__fit *fit, int *is_done)
     }
     fit->leaps++;
     fit->rejected++;
-    fit->report->last = last;
+    if (!status || pu__fit_too_far(status))
+        fit->report->last = last;
     fit->objective = value;
     fit->doubt = 0;
     fit->gradient = pu__gradient_norm(fit, fit->g);
@@ -30690,6 +30720,8 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     if (!status && !(best < HUGE_VAL))
         status = pu__fit_polish(fit, value - least, &best, &best_doubt);
     fit->held = fit->idle = fit->within = 0;
+    if (status)
+        return status;
     if (fit->exact && best < HUGE_VAL) {
         fit->objective = best;
         fit->doubt = best_doubt;
@@ -30699,8 +30731,6 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
         pu__lbfgs_accept(fit, 0);
         return PU_OK;
     }
-    if (status)
-        return status;
     r->last = last;
     fit->objective = value;
     fit->doubt = doubt;
@@ -30787,7 +30817,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
                 hi = t;
                 /* The first step knows no scale, and may be too long by orders of magnitude: where a line through the
                    slopes at both ends is zero. A slope that rounding has spoilt does not tell that. */
-                if (fit->held == 0 && there > 0 && fit->report->last.status != PU_INEXACT)
+                if (fit->held == 0 && there > 0 && fit->doubt != (double)PU_INEXACT)
                     middle = slope / (slope - there);
             }
             else if (there < 0.9 * slope && hi < 0 && tries < 10 && longer > t)
@@ -30828,7 +30858,8 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
 #define PU__PATH  1024 /* of a file's name, with what is appended */
 
 /* One entry of pu__fit_list_agreed; a field of the fit's options, of its gradient's, of its solver's. */
-#define PU__AGREED(name, value)   {"checkpoint: made with another " name, (double)(value)}
+#define PU__ANOTHER               "checkpoint: made with another "
+#define PU__AGREED(name, value)   {PU__ANOTHER name, (double)(value)}
 #define PU__AGREED_FIT(field)      PU__AGREED("fit." #field, o->field)
 #define PU__AGREED_GRADIENT(field) PU__AGREED("fit.gradient." #field, g->field)
 #define PU__AGREED_SOLVE(field)    PU__AGREED("fit.gradient.solve." #field, solve->field)
@@ -31246,6 +31277,57 @@ PU__FN int pu__is_unobserved(const pu_data *data)
     return n == data->n;
 }
 
+/* Count data of these, from number `first` on. */
+PU__FN pu_data pu__data_range(const pu_data *data, pu_int first, pu_int count)
+{
+    pu_data range = *data;
+    pu_int from = first * pu__data_stride(data);
+    range.n = count;
+    range.start = data->start ? data->start + first : NULL;
+    range.y = data->kind == PU_DATA_LISTS ? data->y : data->y + from;
+    range.mask = data->mask ? data->mask + from : NULL;
+    range.id = data->id ? data->id + first : NULL;
+    return range;
+}
+
+/* Of the most expensive part of a team's data: how long it takes, and does any part need the iterative engine? Both depend on
+   which data have a pattern in common, hence on parts; of a process's data they would depend on the number of processes. */
+PU__FN void pu__team_plan(const pu__fit *fit, pu__voice *voice)
+{
+    const pu_team *team = fit->o->team;
+    pu_int parts = pu__team_parts(team), own = pu__cut(team->total, parts, pu__team_first(team, team->rank));
+    for (pu_int p = pu__team_first(team, team->rank); p < pu__team_first(team, team->rank + 1); p++) {
+        pu_int first = pu__cut(team->total, parts, p), count = pu__cut(team->total, parts, p + 1) - first;
+        pu_data data = pu__data_range(fit->data, first - own, count);
+        pu_report report;
+        size_t bytes;
+        if (!count || pu_model_gradient_bytes(fit->model, &data, &fit->o->gradient, 0, &bytes, &report))
+            continue;
+        voice->iterative += (double)report.served[PU_ITERATIVE];
+        voice->seconds = pu__max(voice->seconds, report.seconds);
+    }
+}
+
+/* What must be the same on all processes, as far as numbers tell: theta with the model; data, where these are not shared out. Options:
+   pu__fit_same_options. */
+PU__FN void pu__team_hash(const pu__fit *fit, const pu_real *theta, uint64_t *hash)
+{
+    const pu_data *data = fit->data;
+    const char *name = fit->model->name ? fit->model->name : "";
+    pu_int row;
+    pu_real y;
+    hash[0] = pu__fnv(PU__FNV, theta, (size_t)fit->model->params * sizeof(pu_real));
+    hash[0] = pu__fnv(hash[0], name, strlen(name));
+    hash[1] = PU__FNV;
+    if (fit->o->team->split == PU_TEAM_DATA)
+        return;
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int p = pu__observed(data, n, 0, &row, &y); p >= 0; p = pu__observed(data, n, p + 1, &row, &y)) {
+            hash[1] = pu__fnv(hash[1], &row, sizeof row);
+            hash[1] = pu__fnv(hash[1], &y, sizeof y);
+        }
+}
+
 /* The model is set to theta, or refused it (status). Sizes and data are checked, priors made ready; of a team everybody is
    asked whether all is well and the same: report->last is then as of all data. */
 PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status status)
@@ -31255,6 +31337,7 @@ PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status
     pu_model *model = fit->model;
     pu_report *last = &fit->report->last;
     pu__voice voice = PU__ZERO;
+    uint64_t mine[2] = {0, 0}, told[2];
     size_t bytes;
     pu_int first, count = 0;
     int is_idle = team && !data->n;
@@ -31270,31 +31353,41 @@ PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status
     int is_empty = !status && (is_idle || pu__is_unobserved(data));
     if (!team)
         return is_empty ? pu__refuse(last, PU_E_ARGUMENT, "data (nothing is observed)") : status;
+    /* data that were refused may not be there */
+    if (!status)
+        pu__team_hash(fit, theta, mine);
+    memcpy(told, mine, sizeof mine);
+    pu_status gone = pu__fit_tell_all(fit, sizeof told, told);
+    if (gone)
+        return gone;
+    if (!status && told[0] != mine[0] && told[0])
+        status = pu__refuse(last, PU_E_TEAM, "theta or model (not as on the first process; pu_team_broadcast)");
+    if (!status && told[1] != mine[1] && told[0])
+        status = pu__refuse(last, PU_E_TEAM, "data (not as on the first process, with PU_TEAM_PROBES)");
     status = pu__fit_agree_status(fit, status);
     if (status)
         return status;
-    /* theta and model, as far as numbers tell; options: pu__fit_same_options */
-    uint64_t hash = pu__fnv(PU__FNV, theta, (size_t)model->params * sizeof(pu_real));
-    hash = pu__fnv(hash, model->name ? model->name : "", model->name ? strlen(model->name) : 0);
-    voice.hash = (double)(hash >> 11);
     voice.data = (double)!is_empty;
     voice.entries = fit->priors.entries;
     voice.iterative = (double)last->served[PU_ITERATIVE];
     voice.seconds = last->seconds;
+    if (team->split == PU_TEAM_DATA) {
+        voice.iterative = voice.seconds = 0;
+        pu__team_plan(fit, &voice);
+    }
     status = pu__team_meet(team, &voice);
     if (status)
         return pu__refuse(last, status, "team.swap");
-    if (voice.differ > 0)
-        return pu__refuse(last, PU_E_TEAM, "theta or model (not the same on every process: pu_team_broadcast)");
     if (!(voice.data > 0))
         return pu__refuse(last, PU_E_ARGUMENT, "data (nothing is observed)");
     fit->priors.model = model;
+    last->served[PU_ITERATIVE] = voice.iterative > 0;
+    last->seconds = voice.seconds;
     if (team->split == PU_TEAM_DATA) {
         fit->priors.entries = voice.entries;
         fit->priors.N = (double)team->total;
+        last->seconds *= (double)pu__team_parts(team);
     }
-    last->served[PU_ITERATIVE] = voice.iterative > 0;
-    last->seconds = voice.seconds;
     /* probes are shared out among the parts */
     if (team->split == PU_TEAM_PROBES && voice.iterative > 0 && !pu__is_open(&fit->o->gradient))
         fit->o->gradient.samples = pu__team_probes(team, fit->K);
@@ -31302,18 +31395,33 @@ PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status
 }
 
 #ifndef PU_NO_STDIO
-/* Have all processes of a team the same options? */
+/* Has everybody the options of the first process? The first of them that differs is told. */
 PU__FN pu_status pu__fit_same_options(const pu__fit *fit)
 {
-    pu__voice voice = PU__ZERO;
-    uint64_t hash = PU__FNV;
-    for (int i = 0; i < PU__AGREED_COUNT; i++)
-        hash = pu__fnv(hash, &fit->agreed[i].value, sizeof(double));
-    voice.hash = (double)(hash >> 11);
-    pu_status status = pu__team_meet(fit->o->team, &voice);
+    enum { ALSO = 4 };
+    static const char *const also[ALSO] = {"fit.steps", "fit.checkpoint", "fit.checkpoint_every", "fit.resume"};
+    const pu_fit_options *o = fit->o;
+    const double more[ALSO] = {(double)fit->report->steps, o->checkpoint ? 1 : 0, (double)o->checkpoint_every, o->resume ? 1 : 0};
+    double mine[PU__AGREED_COUNT + ALSO], told[PU__AGREED_COUNT + ALSO];
+    pu_report *last = &fit->report->last;
+    char what[104];
+    pu__text text = {what, 0, sizeof what};
+    int i = 0;
+    for (int k = 0; k < PU__AGREED_COUNT; k++)
+        mine[k] = fit->agreed[k].value;
+    memcpy(mine + PU__AGREED_COUNT, more, sizeof more);
+    memcpy(told, mine, sizeof mine);
+    pu_status status = pu__fit_tell_all(fit, sizeof told, told);
     if (status)
-        return pu__refuse(&fit->report->last, status, "team.swap");
-    return voice.differ > 0 ? pu__refuse(&fit->report->last, PU_E_TEAM, "options (not the same on every process)") : PU_OK;
+        return status;
+    while (i < PU__AGREED_COUNT + ALSO && told[i] == mine[i])
+        i++;
+    pu__put(&text, "options (not as on the first process: ");
+    if (i < PU__AGREED_COUNT + ALSO)
+        pu__put(&text, i < PU__AGREED_COUNT ? fit->agreed[i].wrong + sizeof PU__ANOTHER - 1 : also[i - PU__AGREED_COUNT]);
+    pu__put(&text, ")");
+    /* which copies the text */
+    return pu__fit_agree_status(fit, i < PU__AGREED_COUNT + ALSO ? pu__refuse(last, PU_E_TEAM, what) : PU_OK);
 }
 
 /* The state from the first process of a team to all. */
@@ -31846,12 +31954,16 @@ PU__FN pu_status pu__fit_judge(pu__fit *fit)
     pu__fit_update_report(fit);
     if (!r->stop && o->seconds > 0 && r->seconds >= o->seconds)
         r->stop = PU_FIT_TIME;
-    if (o->progress && o->progress(r, o->user) && !r->stop)
-        r->stop = PU_FIT_CALLBACK;
-    /* time and progress are the first process's */
+    if (o->progress && o->progress(r, o->user)) {
+        fit->asks_to_stop = 1;
+        r->stop = r->stop ? r->stop : PU_FIT_CALLBACK;
+    }
+    /* time is the first process's; what others' progress functions ask for comes with the next gradient */
     double stop = (double)r->stop;
     status = pu__fit_tell_all(fit, sizeof stop, &stop);
     r->stop = (pu_fit_stop)(int)stop;
+    if (!r->stop && fit->is_asked_to_stop)
+        r->stop = PU_FIT_CALLBACK;
     return status;
 }
 
@@ -32020,9 +32132,9 @@ PU__FN pu_status pu__fit_starts(pu__fit *fit)
     pu__copy(fit->next, fit->top_theta, fit->n);
     pu__copy(fit->best_theta, fit->top_theta, fit->n);
     fit->sets = fit->model->sets - 1;
-    (void)pu__fit_gradient(fit, fit->theta, fit->g);
+    status = pu__fit_gradient(fit, fit->theta, fit->g);
     pu__fit_update_report(fit);
-    return PU_OK;
+    return pu__fatal(status) ? pu__fit_fail(r, status, NULL) : PU_OK;
 }
 
 /* The fit from its start, or from its checkpoint, to the end. theta (n) is the result: the best point, or

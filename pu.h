@@ -29335,6 +29335,9 @@ PU__FN int pu__fit_too_far(pu_status status)
 #ifndef PU__TEAM_BYTES
 #define PU__TEAM_BYTES ((size_t)1 << 30) /* of a message: lengths of 31 bits */
 #endif
+#ifndef PU__TEAM_SHORT
+#define PU__TEAM_SHORT 64 /* entries of a vector for which the number of messages is what counts */
+#endif
 
 /* team.swap, in messages of such lengths. A status that a line search would take for a step too far is one of the team's, too. */
 PU__FN pu_status pu__team_swap(const pu_team *team, int peer, const void *out, void *in, size_t bytes)
@@ -29367,24 +29370,6 @@ PU_DEF pu_status pu_team_share(const pu_team *team, pu_int *first, pu_int *count
     return PU_OK;
 }
 
-PU_DEF pu_status pu_team_gather(const pu_team *team, size_t bytes, void *all)
-{
-    if (!team || !all || (team->ranks > 1 && !team->swap))
-        return PU_E_NULL;
-    if (pu__team_wrong(team))
-        return PU_E_ARGUMENT;
-    char *at = (char *)all;
-    for (int round = 0; round < team->ranks; round++) {
-        int peer = pu__team_peer(team, round);
-        if (peer == team->rank)
-            continue;
-        pu_status status = pu__team_swap(team, peer, at + (size_t)team->rank * bytes, at + (size_t)peer * bytes, bytes);
-        if (status)
-            return status;
-    }
-    return PU_OK;
-}
-
 /* Those who have it, twice as many in every round, tell one other each; what they receive meanwhile is of no use. */
 PU_DEF pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x)
 {
@@ -29405,6 +29390,27 @@ PU_DEF pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x)
         }
     }
     return PU_OK;
+}
+
+/* Groups of 1, 2, 4 .. processes exchange what they have. Where the last group is shorter the first process alone ends with all. */
+PU_DEF pu_status pu_team_gather(const pu_team *team, size_t bytes, void *all)
+{
+    if (!team || !all || (team->ranks > 1 && !team->swap))
+        return PU_E_NULL;
+    if (pu__team_wrong(team))
+        return PU_E_ARGUMENT;
+    char *at = (char *)all;
+    int64_t ranks = team->ranks, rank = team->rank;
+    for (int64_t width = 1; width < ranks; width *= 2) {
+        int64_t peer = rank ^ width, mine = rank / width * width, theirs = mine ^ width, second = mine | width;
+        size_t length = (size_t)(ranks - second < width ? ranks - second : width) * bytes;
+        pu_status status = PU_OK;
+        if (peer < ranks)
+            status = pu__team_swap(team, (int)peer, at + (size_t)mine * bytes, at + (size_t)theirs * bytes, length);
+        if (status)
+            return status;
+    }
+    return (ranks & (ranks - 1)) == 0 ? PU_OK : pu_team_broadcast(team, (size_t)ranks * bytes, all);
 }
 
 /* What a process says of itself, and then of all: what went wrong on the first with a failure; sums or largest of the rest. */
@@ -29468,6 +29474,7 @@ PU__FN pu_int pu__team_most_pieces(const pu_team *team)
 typedef struct {
     const pu_team *team;
     pu_int n, pieces, slice; /* most pieces of a process; most entries of the slice of theta that a process sums */
+    int is_short;            /* so few that everybody sums all: what counts is the number of messages */
     pu_real *piece[34];      /* pieces x n: sums of this process's; the first is the caller's vector */
     pu_real *out, *in;       /* pieces x slice; ranks x pieces x slice */
     /* where pu__team_fold stands: process and piece */
@@ -29479,7 +29486,8 @@ PU__FN void pu__team_layout(pu__team_room *w, pu__arena *arena)
 {
     const pu_team *team = w->team;
     w->pieces = pu__team_most_pieces(team);
-    w->slice = (w->n + team->ranks - 1) / team->ranks;
+    w->is_short = w->n <= PU__TEAM_SHORT;
+    w->slice = w->is_short ? w->n : (w->n + team->ranks - 1) / team->ranks;
     for (pu_int i = 1; i < w->pieces; i++)
         w->piece[i] = pu__reals(arena, w->n, 1);
     if (team->ranks > 1) {
@@ -29503,6 +29511,22 @@ PU__FN pu_real *pu__team_fold(pu__team_room *w, pu_int lo, pu_int hi)
     return left;
 }
 
+/* pu__team_sum of short vectors: everybody gets all pieces. */
+PU__FN pu_status pu__team_sum_short(pu__team_room *w, pu_real *x)
+{
+    const pu_team *team = w->team;
+    pu_real *mine = w->in + team->rank * w->pieces * w->n;
+    for (pu_int i = 0; i < w->pieces; i++)
+        pu__copy(mine + i * w->n, w->piece[i], w->n);
+    pu_status status = pu_team_gather(team, (size_t)(w->pieces * w->n) * sizeof(pu_real), w->in);
+    if (status)
+        return status;
+    w->rank = w->next = 0;
+    w->slice = w->n;
+    pu__copy(x, pu__team_fold(w, 0, pu__team_parts(team)), w->n);
+    return PU_OK;
+}
+
 /* x, which is piece 0, = the sum of all parts. Each process gets everybody's pieces of a slice of x, sums it in the order of the tree,
    and hands it to all. */
 PU__FN pu_status pu__team_sum(pu__team_room *w, pu_real *x)
@@ -29512,6 +29536,8 @@ PU__FN pu_status pu__team_sum(pu__team_room *w, pu_real *x)
     size_t bytes = (size_t)(w->pieces * w->slice) * sizeof(pu_real);
     if (ranks == 1)
         return PU_OK;
+    if (w->is_short)
+        return pu__team_sum_short(w, x);
     for (int round = 0; round < team->ranks; round++) {
         int peer = pu__team_peer(team, round);
         pu_real *in = w->in + peer * w->pieces * w->slice, *out = peer == team->rank ? in : w->out;
@@ -31835,12 +31861,13 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     pu__fit fit = pu__fit_make(model, data, options, &o);
     pu__call call;
     pu__arena *arena = &call.arena;
-    size_t all;
+    size_t all = 0;
     report = pu__begin(&call, NULL, report);
     if (!bytes)
         return pu__refuse(report, PU_E_NULL, "bytes");
-    /* All data as one batch: no mini-batch needs more. */
-    pu_status status = pu_model_gradient_bytes(model, data, &o.gradient, fit.want_se, &all, report);
+    /* All data as one batch: no mini-batch needs more. A process of a team may have none. */
+    int is_idle = o.team && model && model->lgm.Gamma && data && !data->n;
+    pu_status status = is_idle ? PU_OK : pu_model_gradient_bytes(model, data, &o.gradient, fit.want_se, &all, report);
     if (status)
         return status;
     fit.K = report->samples;

@@ -262,6 +262,18 @@ static int pilot_load(app *a, pilot_end *e, pu_real *theta)
     return good;
 }
 
+/* What the first process of a team has taken up, to all: its files may be there alone. */
+static void pilot_tell(app *a, const pu_team *team, int *loaded, pilot_end *e, pu_real *theta)
+{
+    pu_status status;
+    if (!team) return;
+    status = pu_team_broadcast(team, sizeof *loaded, loaded);
+    if (!status && *loaded) status = pu_team_broadcast(team, sizeof *e, e);
+    if (!status && *loaded) status = pu_team_broadcast(team, ((size_t)a->factors + 2) * sizeof *a->priors, a->priors);
+    if (!status && *loaded) status = pu_team_broadcast(team, (size_t)a->model.params * sizeof *theta, theta);
+    if (status) fail(1, "team.swap", pu_status_text(status));
+}
+
 /* After every epoch of a pilot: the priors of the best point so far are kept, and learned anew. */
 static int pilot_progress(const pu_fit_report *now, void *user)
 {
@@ -303,10 +315,11 @@ static void fit(app *a, pu_fit_options *options, pu_real *theta, pu_fit_report *
         return;
     }
     memset(&e, 0, sizeof e);
-    if (options->resume) loaded = pilot_load(a, &e, theta);
+    if (options->resume && team_rank() == 0) loaded = pilot_load(a, &e, theta);
+    if (options->resume) pilot_tell(a, options->team, &loaded, &e, theta);
     if (!loaded) {
         pilot(a, options, theta, report);
-        if (fit_interrupted) return;
+        if (report->stop == PU_FIT_CALLBACK) return;
         memcpy(e.magic, pilot_magic, sizeof e.magic);
         e.data = fingerprint(a), e.params = a->model.params;
         e.step = report->step, e.best = report->best, e.best_step = report->best_step, e.seconds = report->seconds;
@@ -461,7 +474,7 @@ int main(int argc, char **argv)
     team_open(&argc, &argv);
     read_options(&a, argc, argv);
     device_open();
-    if (a.resume) {
+    if (a.resume && team_rank() == 0) {
         FILE *file = fopen(a.resume, "rb");
         if (!file) fail_errno("cannot read", a.resume);
         fclose(file);

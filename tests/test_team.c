@@ -2,6 +2,7 @@
    told to all, nobody waits for one that has gone, and a checkpoint may be taken up by another number of processes. */
 #define _POSIX_C_SOURCE 200809L
 #define PU__TEAM_BYTES ((size_t)150) /* longer messages go in pieces, as those above 2 GB do elsewhere */
+#define PU__TEAM_SHORT 8 /* sums over a team: series have fewer parameters, factors more */
 #define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
@@ -280,6 +281,43 @@ TEST little_memory_of_one_is_told_to_all(void)
         TC_ASSERT(all_say(3, PU_E_BLOCK, "workspace", rank));
         dismiss(3);
     }
+    PASS();
+}
+
+/* An allocator that has nothing left after so many calls. */
+static void *alloc_while(size_t bytes, void *user)
+{
+    int *left = (int *)user;
+    return --*left < 0 ? NULL : malloc(bytes);
+}
+
+static void free_any(void *block, size_t bytes, void *user)
+{
+    (void)bytes, (void)user;
+    free(block);
+}
+
+/* Memory that gives out later, in the middle of a fit: at every allocation of it. */
+TEST memory_that_gives_out_is_told_to_all(problem p)
+{
+    int most = 0;
+    for (int rank = 0; rank < 3; rank++)
+        for (int calls = 0, left = 1; left > 0 || calls < 2; calls++) {
+            left = calls;
+            tc_set_case("%s, process %d, after %d allocations", problem_name[p], rank, calls);
+            prepare(p, 3, 0);
+            team[rank].ws.allocator.alloc = alloc_while, team[rank].ws.allocator.free = free_any, team[rank].ws.allocator.user = &left;
+            TC_ASSERT(run_team(3));
+            if (left >= 0) { /* it was enough */
+                for (int r = 0; r < 3; r++) TC_STATUS(team[r].status, PU_OK);
+                left = 0, most = calls;
+            } else {
+                TC_ASSERT(all_say(3, PU_E_MEMORY, "workspace", rank));
+                left = 1;
+            }
+            dismiss(3);
+        }
+    TC_ASSERT(most > 1);
     PASS();
 }
 
@@ -663,6 +701,13 @@ TEST teams_that_make_no_sense_are_refused(void)
     team->o.accumulate = 2;
     TC_STATUS(pu_fit(&team->model, &team->data, &team->o, NULL, team->theta, NULL), PU_E_ARGUMENT);
     dismiss(1);
+    /* one without data asks for memory, too */
+    prepare(BATCHES, 3, 2);
+    size_t bytes = 0;
+    TC_ASSERT(team[2].data.n == 0);
+    TC_STATUS(pu_fit_bytes(&team[2].model, &team[2].data, &team[2].o, &bytes, NULL), PU_OK);
+    TC_ASSERT(bytes > 0);
+    dismiss(3);
     prepare(PROBES, 1, 0);
     team->o.optimizer = PU_ADAM, team->o.batch = 1;
     TC_STATUS(pu_fit(&team->model, &team->data, &team->o, NULL, team->theta, NULL), PU_E_ARGUMENT);
@@ -697,6 +742,8 @@ int main(int argc, char **argv)
     RUN_TEST(probes_of_parts_are_apart);
     RUN_TEST(bad_data_of_one_are_told_to_all);
     RUN_TEST(little_memory_of_one_is_told_to_all);
+    RUN_TEST1(memory_that_gives_out_is_told_to_all, BATCHES);
+    RUN_TEST1(memory_that_gives_out_is_told_to_all, ALL);
     RUN_TEST(what_differs_is_told_to_all);
     RUN_TEST(drift_is_told_to_all);
     RUN_TEST1(any_process_may_end_a_fit, BATCHES);

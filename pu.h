@@ -30202,12 +30202,13 @@ PU__FN pu_status pu__fit_agree_status(const pu__fit *fit, pu_status status)
     return last->status;
 }
 
-/* A number of theta, the same where it is the same to the bit: of a thousand entries, others in every gradient. */
+/* A number of theta, the same where it is the same to the bit: of a thousand entries, others in every gradient. Where rows are behind, theta
+   is of those alone that the step touches. */
 PU__FN double pu__team_trace(const pu__fit *fit, const pu_real *theta)
 {
-    pu_int apart = fit->n / 1000 + 1;
+    pu_int apart = fit->size / 1000 + 1;
     uint64_t hash = PU__FNV;
-    for (pu_int i = (pu_int)fit->place % apart; i < fit->n; i += apart)
+    for (pu_int i = (pu_int)fit->place % apart; i < fit->size; i += apart)
         hash = pu__fnv(hash, theta + i, sizeof *theta);
     return (double)(hash >> 11);
 }

@@ -196,7 +196,7 @@ static inline void share_trade(const pu_team *team, int peer, const movielens *m
     for (at = 0; share_next(m, owner, peer, &at); at++) mine++;
     share_need(team->swap(team->user, peer, &mine, &theirs, sizeof mine));
     for (at = 0; mine > 0 || theirs > 0;) {
-        const int64_t most = mine > theirs ? mine : theirs, length = most < SHARE_DEAL ? most : SHARE_DEAL;
+        const int64_t most = mine > theirs ? mine : theirs, length = most < SHARE_DEAL ? most : (int64_t)SHARE_DEAL;
         for (i = 0; i < length && share_next(m, owner, peer, &at); i++, at++)
             letter[i].pair = m->pair[at], letter[i].value = (double)m->value[at];
         share_need(team->swap(team->user, peer, letter, answer, (size_t)length * sizeof *letter));

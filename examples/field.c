@@ -171,7 +171,7 @@ static double spread(pu_int n, const pu_real *C, double a, double b)
 static int tell(pu_model *model, const pu_real *theta, const pu_real *C, const scene *s, told *t)
 {
     const pu_int n = model->params, last = n - 1;
-    double variance = 0, range = 0, slope = 0, truth[2] = {NAN, NAN};
+    double variance = 0, range = 0, slope = 0, truth[2] = {(double)NAN, (double)NAN};
     pu_report report;
     int count = 0;
     if (s->z && n == 4) {

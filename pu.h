@@ -49,7 +49,7 @@ CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>levels >>series >>states >>chain >>fft >>fourier >>toeplitz
     >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>prices >>shocks >>cholmod >>cells >>engines >>plan >>job >>load >>batch >>crossed >>sums >>gradient
-    >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>team >>optimise >>checkpoint >>members >>fit >>errors >>trial
+    >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>team >>files >>optimise >>checkpoint >>members >>fit >>errors >>trial
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -58,7 +58,7 @@ SWITCHES (define before the include; every unit of a program must agree, except 
                          live in one program and a mix-up fails at link time.  Default: double
     PU_STATIC            all functions static (needs PU_IMPLEMENTATION in the same unit)
     PU_NO_MALLOC         no malloc/free: memory comes from the caller's block or allocator hook only
-    PU_NO_STDIO          no files: pu_fit without checkpoints
+    PU_NO_STDIO          no files: pu_fit without checkpoints, no pu_model_save, pu_model_load
     _POSIX_C_SOURCE      (of the system; 200112 or more) checkpoints of pu_fit are safe against a crash of the machine and follow
                          links. gcc and clang set it by themselves unless asked for strict C (-std=c99)
     PU_NO_OPENMP         ignore OpenMP even when the compiler has it switched on
@@ -164,6 +164,9 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_param_natural puf_param_natural
 #define pu_param_theta puf_param_theta
 #define pu_model_free puf_model_free
+#define pu_model_save puf_model_save
+#define pu_model_saved puf_model_saved
+#define pu_model_load puf_model_load
 #define pu_model_factors puf_model_factors
 #define pu_model_ppca puf_model_ppca
 #define pu_model_sparse puf_model_sparse
@@ -751,6 +754,35 @@ PU_DEF double pu_param_theta(const pu_param *param, double x);
 /* Give back model->memory and zero the rest. NULL is fine. */
 PU_DEF void pu_model_free(pu_model *model);
 
+/* ---- a model in a file ----
+   pu_model_save writes theta and what it is of, to be loaded by another process, build or machine:
+     notes   a text of yours that goes with it, or NULL: what the rows are, where the data came from
+     file    its name. A file that is there is replaced, at once and whole (as fit.checkpoint is), unless it is neither a saved model
+             nor empty
+   The file is two arrays of numpy's .npy format, one behind the other: theta, so that numpy.load(file) gives it, and a text, at the end,
+   that tail shows: model, version, sizes, the parts of theta with their names and scales, notes, a checksum. Numbers are little-endian
+   on all machines.
+   pu_model_load reads it into theta (params) of a model that was made as the saved one was; pu_model_set is the caller's. What must be
+   the same: the kind of the model (its name without what is in braces, see pu_model), the length of theta, the names, scales and bounds of its
+   parts; so it may be for other data, other X, levels, times or sizes of a grid, or a longer series. Numbers of fixed entries count.
+   float from the file is exact in a double build; double in a float build is rounded, and the status PU_INEXACT.
+     notes   where they go, with a 0 at the end (size bytes; pu_model_saved tells how many), or NULL. PU_E_SIZE: too few
+   pu_model_saved tells what a file is of, to make the model by.
+   Statuses: PU_E_NULL, PU_E_NONFINITE (theta, index); PU_E_FILE: it cannot be written or read, is no saved model, damaged, of a later
+   format or of another model; where.what, whose text is in report.plan, tells which and in what they differ. Nothing of
+   the caller's is written to unless the status is PU_OK or PU_INEXACT. PU_E_UNSUPPORTED: compiled with PU_NO_STDIO. No memory is taken. */
+typedef struct {
+    char name[160];              /* of the model */
+    char version[16];            /* of pu.h */
+    pu_int params, latent, rows; /* length of theta; entries of z; of y (0: not known) */
+    int bytes;                   /* of a number: 4 float, 8 double */
+    size_t notes;                /* bytes of the notes, with the 0 at the end */
+} pu_saved;
+PU_DEF pu_status pu_model_save(const pu_model *model, const pu_real *theta, const char *notes, const char *file, pu_report *report);
+PU_DEF pu_status pu_model_saved(const char *file, pu_saved *about, pu_report *report);
+PU_DEF pu_status pu_model_load(const pu_model *model, const char *file, pu_real *theta, char *notes, size_t size,
+                               pu_report *report);
+
 /* The built-in models. *model starts zeroed, except that model->memory may name an allocator or a block of yours; of
    what is there nothing but model->memory is read, and arbitrary bytes there are refused (PU_E_ARGUMENT, "workspace",
    see pu_workspace), whereupon *model is zeroed. One
@@ -993,7 +1025,7 @@ typedef struct {
     pu_int near_best;                    /* starts that end as low as the best one: within 0.01 of the NLL of all data
                                             (validation: 1e-4 of its value) */
     double worst;                        /* the largest end; ends are what theta is kept by, and `best` is the smallest */
-    char peer_what[104];                 /* where.what of another process of a team, which points to it */
+    char peer_what[104];                 /* where.what of another process of a team, or about a checkpoint, which points to it */
     char plan[160];                      /* the optimiser in words, and why where it was chosen */
     const pu_real *theta;                /* params: the current point (valid within the call) */
     pu_report last;                      /* of the last gradient: engine, plan, errors */
@@ -1797,7 +1829,8 @@ typedef struct {
    filled in by you (examples/custom_model.c): then let pu_model_check look for mistakes. Holds pointers into itself:
    not to be copied once made, nor to be shared by calls that run at the same time. */
 struct pu_model {
-    const char *name;       /* "factor analysis" */
+    const char *name;       /* "factor analysis". In braces: of the data that it was made of, which a loaded theta need not
+                               share (pu_model_load), but a checkpoint must */
     pu_int params;          /* length of theta */
     unsigned uses;          /* PU_USES_*: the canonical gradients that grad reads */
     int tied_psi;           /* grad reads only the sum of psi's, and psi is M times the same (pu_options.tied_psi) */
@@ -27265,9 +27298,10 @@ PU__FN void pu__field_name(pu__field_data *s)
     pu__put(&t, s->eta ? "field" : "intrinsic field");
     pu__put_number(&t, " of order ", f->alpha);
     for (int a = 0; a < f->axes; a++) {
-        pu__put_number(&t, a ? " x " : ", ", f->size[a]);
+        pu__put_number(&t, a ? " x " : " {", f->size[a]);
         pu__put(&t, f->edge[a] == PU_EDGE_PERIODIC ? " periodic" : "");
     }
+    pu__put(&t, "}");
 }
 
 /* See the declaration. tau = 1 and kappa = 1 (or 0) until it is set. */
@@ -27367,7 +27401,7 @@ typedef struct {
     pu_real *theta; /* of the last set */
     pu_real *moved; /* params: scratch of the start */
     pu_int pivot;   /* the shock that has number 0 in the chain: see pu__structure_pivot */
-    char name[48];  /* with a number that tells parts and times apart, for checkpoints */
+    char name[64];  /* with numbers that tell parts and times apart, for files */
 } pu__structure;
 
 /* The data of a structural model. */
@@ -28309,13 +28343,15 @@ PU__FN pu_status pu__structural_times(pu__structure *s, const double *times, con
 PU__FN const char *pu__structure_name(pu__structure *s)
 {
     pu__text text = {s->name, 0, sizeof s->name};
-    uint64_t hash = pu__fnv(PU__FNV, s->gaps, (size_t)s->chain.kinds * sizeof *s->gaps);
+    uint64_t hash = PU__FNV, times = pu__fnv(PU__FNV, s->gaps, (size_t)s->chain.kinds * sizeof *s->gaps);
     for (pu_int n = 0; n < s->count; n++) {
         const pu_part *part = &s->parts[n].part;
         const pu_int numbers[3] = {(pu_int)part->kind, part->size, (pu_int)part->constant};
         hash = pu__fnv(hash, numbers, sizeof numbers);
     }
     pu__put_number(&text, "structural model ", (pu_int)(hash & 0x7fffffff));
+    pu__put_number(&text, " {times ", (pu_int)(times & 0x7fffffff));
+    pu__put(&text, "}");
     return s->name;
 }
 
@@ -28461,7 +28497,7 @@ typedef struct {
     pu_real *eta, *eta_sum;
     /* p x (p + 2): [X'X | X'y | diag X'X] of a start; sums of a gradient. */
     double *normal;
-    char name[96];
+    char name[160];
 } pu__around;
 
 /* One of these while it is being made. */
@@ -28516,7 +28552,8 @@ PU__FN pu_status pu__around_begin(pu__around_draft *d, pu_model *model, pu_model
     return PU_OK;
 }
 
-/* The last step: *model and its data move to their places. The name has a hash of what the model was made of. */
+/* The last step: *model and its data move to their places. The name begins with `what`, in braces a hash of what the model was made of and
+   around. */
 PU__FN void pu__around_end(pu__around_draft *d, pu_model *model, const char *what, uint64_t hash)
 {
     pu__around *s = (pu__around *)d->made.data;
@@ -28524,8 +28561,9 @@ PU__FN void pu__around_end(pu__around_draft *d, pu_model *model, const char *wha
     *s = d->around;
     *model = d->made;
     pu__text text = {s->name, 0, sizeof s->name};
-    pu__put_number(&text, what, (pu_int)(pu__fnv(hash, name, strlen(name)) & 0x7fffffff));
-    pu__put(&text, ": ");
+    pu__put(&text, what);
+    pu__put_number(&text, " {", (pu_int)(pu__fnv(hash, name, strlen(name)) & 0x7fffffff));
+    pu__put(&text, "}: ");
     pu__put(&text, name);
     model->name = s->name;
 }
@@ -28633,7 +28671,8 @@ PU_DEF pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *fr
     pu__around_draft d;
     pu__around *s = &d.around;
     pu_model *made = &d.made;
-    uint64_t hash = PU__FNV;
+    uint64_t hash = PU__FNV, kind = PU__FNV;
+    char what[32];
     pu_status status = pu__around_begin(&d, model, inner, report);
     report = d.call.report;
     if (status)
@@ -28649,6 +28688,9 @@ PU_DEF pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *fr
         /* the same bytes whatever the size of pu_int */
         double pair[2] = {(double)s->from[i], (double)s->theta[i]};
         hash = pu__fnv(hash, pair, sizeof pair);
+        /* the same in float and double */
+        pair[1] = (double)(float)s->theta[i];
+        kind = pu__fnv(kind, pair, sizeof pair);
     }
     while (made->params < s->entries && s->ties[made->params])
         made->params++;
@@ -28664,7 +28706,9 @@ PU_DEF pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *fr
     made->start = inner->start ? pu__fix_start : NULL;
     made->curvature = inner->curvature ? pu__fix_curvature : NULL;
     made->describe = pu__fix_describe;
-    pu__around_end(&d, model, "fixed or tied ", hash);
+    pu__text text = {what, 0, sizeof what};
+    pu__put_number(&text, "fixed or tied ", (pu_int)(kind & 0x7fffffff));
+    pu__around_end(&d, model, what, hash);
     return PU_OK;
 }
 
@@ -28888,7 +28932,7 @@ PU_DEF pu_status pu_model_regressors(pu_model *model, pu_model *inner, pu_int p,
     made->describe = pu__regressors_describe;
     /* theta begins with the inner one, and so does the gradient. */
     made->begins_with_Phi = inner->begins_with_Phi;
-    pu__around_end(&d, model, "regressors ", pu__fnv(PU__FNV, X, bytes));
+    pu__around_end(&d, model, "regressors", pu__fnv(PU__FNV, X, bytes));
     return PU_OK;
 }
 
@@ -29205,7 +29249,8 @@ PU__FN const char *pu__effects_name(pu__effects *s)
             hash = pu__fnv(hash, group->slope, (size_t)s->M * sizeof *group->slope);
     }
     pu__text text = {s->name, 0, sizeof s->name};
-    pu__put_number(&text, s->b == s->p ? "mixed effects " : "mixed effects by REML ", (pu_int)(hash & 0x7fffffff));
+    pu__put_number(&text, s->b == s->p ? "mixed effects {" : "mixed effects by REML {", (pu_int)(hash & 0x7fffffff));
+    pu__put(&text, "}");
     return s->name;
 }
 
@@ -29529,6 +29574,754 @@ PU__FN pu_status pu__team_sum(pu__team_room *w, pu_real *x)
         pu__copy(x + from, w->in, pu__cut(n, ranks, peer + 1) - from);
     }
     return PU_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>files   files that are whole at any moment, lines of text in them, models in them
+   ------------------------------------------------------------------------------------------------ */
+
+#ifndef PU_NO_STDIO
+
+#define PU__PATH 1024 /* of a file's name, with what is appended */
+enum { PU__TEXT_LINE = 200 }; /* of a line of text */
+
+/* ---- a file in the place of another ---- */
+
+/* path (PU__PATH) = the file that a name leads to. Links are followed here, because renaming would replace the link.
+   Returns what is wrong with it. */
+PU__FN const char *pu__file_path(const char *name, char *path)
+{
+    pu__text text = {path, 0, PU__PATH};
+    pu__put(&text, name);
+#ifdef PU__POSIX
+    int links = 0;
+    char link[PU__PATH];
+    struct stat about;
+    for (; links < 40; links++) {
+        ssize_t length = readlink(path, link, sizeof link - 1);
+        if (length < 0)
+            break;
+        link[length] = 0;
+        /* A relative one begins where the link is. */
+        const char *slash = link[0] == '/' ? NULL : strrchr(path, '/');
+        text.used = slash ? (size_t)(slash + 1 - path) : 0;
+        pu__put(&text, link);
+    }
+    if (links == 40 || (!stat(path, &about) && !S_ISREG(about.st_mode)))
+        return "not a regular file";
+#endif
+    return !text.used || text.used + 64 > PU__PATH ? "the name is empty or too long" : NULL;
+}
+
+/* Opens a file for reading, where there is one. Returns what is wrong. */
+PU__FN const char *pu__file_find(const char *path, FILE **file)
+{
+    *file = fopen(path, "rb");
+#ifdef PU__POSIX
+    struct stat about;
+    if (!*file && !stat(path, &about))
+        return "the file is there, but cannot be read";
+#endif
+    return NULL;
+}
+
+/* A new file beside path, whose name becomes that of the file. Exclusive ("x"), so that no other writer has it. With POSIX it has the
+   rights of the file that it will replace, from the first moment on: what few may read is not open to more meanwhile. */
+PU__FN FILE *pu__file_open(char *path)
+{
+    size_t end = strlen(path);
+    FILE *file = NULL;
+#ifdef PU__POSIX
+    struct stat about;
+    int is_there = !stat(path, &about), number;
+    mode_t mode = is_there ? about.st_mode & 07777 : 0666;
+#endif
+    for (int attempt = 0; !file && attempt < 100; attempt++) {
+        pu__text text = {path, end, PU__PATH};
+        pu__put_number(&text, ".new", attempt);
+#ifdef PU__POSIX
+        pu__put_number(&text, "-", (pu_int)getpid());
+        number = open(path, O_WRONLY | O_CREAT | O_EXCL, mode & 0777);
+        if (number < 0)
+            continue;
+        file = fdopen(number, "wb");
+        /* open takes away what umask forbids */
+        if (file && (!is_there || !fchmod(number, mode)))
+            break;
+        (void)(file ? fclose(file) : close(number));
+        remove(path);
+        return NULL;
+#else
+        file = fopen(path, "wbx");
+#endif
+    }
+    return file;
+}
+
+/* Sees to it that what was written survives a crash of the machine, where POSIX says how. */
+PU__FN int pu__file_flush(FILE *file)
+{
+    int ok = !fflush(file);
+#ifdef PU__POSIX
+    ok = ok && !fsync(fileno(file));
+#endif
+    return ok;
+}
+
+/* The same for the directory, in which a file was renamed. Not all file systems can; path is destroyed. */
+PU__FN void pu__file_flush_directory(PU_UNUSED char *path)
+{
+#ifdef PU__POSIX
+    char *slash = strrchr(path, '/');
+    if (slash)
+        slash[1] = 0;
+    int directory = open(slash ? path : ".", O_RDONLY);
+    if (directory < 0)
+        return;
+    (void)fsync(directory);
+    close(directory);
+#endif
+}
+
+/* Writes the file at path (PU__PATH, destroyed) by `write`, which returns 0 where that fails, or says what is wrong. It is made beside
+   the file and renamed: there is the old one or the new one at any moment, never half of either. is_trial: all that but the renaming. */
+PU__FN const char *pu__file_replace(char *path, int (*write)(void *self, FILE *file), void *self, int is_trial)
+{
+    char fresh[PU__PATH];
+    const char *wrong = NULL;
+#ifdef PU__POSIX
+    /* Renaming asks for rights to the directory alone. */
+    if (!access(path, F_OK) && access(path, W_OK))
+        return "the file is there, but cannot be written";
+#endif
+    memcpy(fresh, path, sizeof fresh);
+    FILE *file = pu__file_open(fresh);
+#ifdef ENAMETOOLONG
+    if (!file && errno == ENAMETOOLONG)
+        return "the name is too long, with what is appended to it for the new file";
+#endif
+    if (!file)
+        return "cannot be opened for writing";
+    int ok = write(self, file) && pu__file_flush(file);
+    /* A full disk may show only here. */
+    if (fclose(file) || !ok)
+        wrong = "cannot be written (disk full?)";
+#ifdef _WIN32
+    /* There a name that is taken is not renamed to. */
+    if (!wrong && !is_trial)
+        remove(path);
+#endif
+    if (!wrong && !is_trial && rename(fresh, path))
+        wrong = "cannot be renamed into place";
+    if (wrong || is_trial)
+        remove(fresh);
+    else
+        pu__file_flush_directory(path);
+    return wrong;
+}
+
+/* ---- bytes and lines, with their hash ---- */
+
+/* What passes to or from a file. */
+typedef struct {
+    FILE *file; /* NULL: bytes are counted alone, as if they were written */
+    int is_write, failed; /* reading or writing has failed, or there was not enough */
+    uint64_t bytes, hash;
+} pu__stream;
+
+/* A stream at its beginning. */
+PU__FN pu__stream pu__stream_make(FILE *file, int is_write)
+{
+    pu__stream s = PU__ZERO;
+    s.file = file;
+    s.is_write = is_write;
+    s.hash = PU__FNV;
+    return s;
+}
+
+/* These bytes to the file, or from it; zeros where reading fails. */
+PU__FN void pu__stream_pass(pu__stream *s, void *data, size_t bytes)
+{
+    if (s->file && !s->failed)
+        s->failed = (s->is_write ? fwrite(data, 1, bytes, s->file) : fread(data, 1, bytes, s->file)) != bytes;
+    if (s->failed && !s->is_write)
+        memset(data, 0, bytes);
+    s->bytes += bytes;
+    s->hash = s->file ? pu__fnv(s->hash, data, bytes) : s->hash;
+}
+
+/* A text to the file. */
+PU__FN void pu__stream_put(pu__stream *s, const char *text)
+{
+    char piece[64];
+    for (size_t left = strlen(text); left;) {
+        size_t some = left < sizeof piece ? left : sizeof piece;
+        memcpy(piece, text, some);
+        pu__stream_pass(s, piece, some);
+        text += some;
+        left -= some;
+    }
+}
+
+/* The next line of a file without its end into line (PU__TEXT_LINE). One that is too long or not text is no line: failed. */
+PU__FN void pu__stream_get(pu__stream *s, char *line)
+{
+    int used = 0;
+    for (; used < PU__TEXT_LINE; used++) {
+        pu__stream_pass(s, line + used, 1);
+        if (line[used] == '\n' || s->failed)
+            break;
+        if ((unsigned char)line[used] < 32)
+            s->failed = 1;
+    }
+    s->failed |= used == PU__TEXT_LINE;
+    line[s->failed ? 0 : used] = 0;
+}
+
+/* A line "key: value" to the file, or from it: then value (PU__TEXT_LINE) becomes what is there. Another line: failed. Lines that begin
+   with # are for people. */
+PU__FN void pu__stream_line(pu__stream *s, const char *key, char *value)
+{
+    char line[PU__TEXT_LINE];
+    size_t length = strlen(key);
+    if (s->is_write) {
+        pu__text text = {line, 0, sizeof line - 1};
+        pu__put(&text, key);
+        pu__put(&text, ": ");
+        pu__put(&text, value);
+        for (char *at = line; *at; at++)
+            if ((unsigned char)*at < 32)
+                *at = '?';
+        pu__stream_put(s, line);
+        pu__stream_put(s, "\n");
+        return;
+    }
+    do
+        pu__stream_get(s, line);
+    while (line[0] == '#');
+    s->failed |= strncmp(line, key, length) || strncmp(line + length, ": ", 2);
+    memcpy(value, s->failed ? "" : line + length + 2, s->failed ? 1 : strlen(line + length + 2) + 1);
+}
+
+/* A line with the hash of all before it. Reading: it must be that one. */
+PU__FN void pu__stream_sum(pu__stream *s)
+{
+    char mine[PU__TEXT_LINE] = "", found[PU__TEXT_LINE];
+    for (int i = 0; i < 16; i++)
+        mine[i] = "0123456789abcdef"[s->hash >> (60 - 4 * i) & 15];
+    memcpy(found, mine, sizeof found);
+    pu__stream_line(s, "checksum", found);
+    s->failed |= strcmp(mine, found) != 0;
+}
+
+/* Appends x with the digits that it takes to read it back, whatever the locale. */
+PU__FN void pu__put_double(pu__text *text, double x)
+{
+    char digits[40];
+    double back = 0;
+    snprintf(digits, sizeof digits, "%.15g", x);
+    if (sscanf(digits, "%lf", &back) != 1 || back != x)
+        snprintf(digits, sizeof digits, "%.17g", x);
+    for (char *at = digits; *at; at++)
+        if (*at == ',')
+            *at = '.';
+    pu__put(text, digits);
+}
+
+/* The number that a text of digits is, or -1. */
+PU__FN pu_int pu__whole(const char *text)
+{
+    uint64_t number = 0;
+    int digits = 0;
+    for (; text[digits] >= '0' && text[digits] <= '9' && digits < 16; digits++)
+        number = 10 * number + (uint64_t)(text[digits] - '0');
+    return !digits || text[digits] || number > (uint64_t)PTRDIFF_MAX ? -1 : (pu_int)number;
+}
+
+/* In words: the numbers of this build on this machine. */
+PU__FN const char *pu__numbers_here(void)
+{
+    const uint32_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    if (sizeof(pu_real) == 4)
+        return first ? "float, little-endian" : "float, big-endian";
+    return first ? "double, little-endian" : "double, big-endian";
+}
+
+/* "KEY is HERE here, THERE in PLACE". */
+PU__FN void pu__put_differ(pu__text *text, const char *key, const char *here, const char *there, const char *place)
+{
+    pu__put(text, key);
+    pu__put(text, " is ");
+    pu__put(text, here);
+    pu__put(text, " here, ");
+    pu__put(text, there);
+    pu__put(text, " in ");
+    pu__put(text, place);
+}
+
+/* ---- models ----
+
+   A file of pu_model_save is two arrays in the format of numpy (.npy, version 1.0), one behind the other as numpy.save leaves them in an
+   open file: theta, then a text of lines "key: value", the caller's notes and a checksum. Numbers are little-endian on every machine. */
+
+enum { PU__NPY = 128 }; /* bytes before an array */
+
+/* What stands before an array: n numbers of `width` bytes, or (n = -1) one text of `width` bytes. */
+PU__FN void pu__npy_head(unsigned char *head, pu_int width, pu_int n)
+{
+    static const unsigned char magic[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, PU__NPY - 10, 0};
+    char line[PU__NPY];
+    pu__text text = {line, 0, sizeof line};
+    pu__put_number(&text, n < 0 ? "{'descr': '|S" : "{'descr': '<f", width);
+    pu__put(&text, "', 'fortran_order': False, 'shape': (");
+    pu__put_number(&text, "", n);
+    pu__put(&text, n < 0 ? "), }" : ",), }");
+    memset(head, ' ', PU__NPY);
+    memcpy(head, magic, sizeof magic);
+    memcpy(head + sizeof magic, line, text.used);
+    head[PU__NPY - 1] = '\n';
+}
+
+/* The same from a file: it must be such an array, which *width and *n tell; else what is wrong. is_text: which of both it must be. */
+PU__FN const char *pu__npy_read(pu__stream *s, int is_text, pu_int *width, pu_int *n)
+{
+    unsigned char head[PU__NPY + 1], mine[PU__NPY];
+    char digits[PU__NPY + 1], *end = digits;
+    enum { AT_TYPE = 21, AT_SIZE = 23 }; /* < of '<f8', and what follows the letter */
+    pu__stream_pass(s, head, PU__NPY);
+    head[PU__NPY] = 0;
+    *width = *n = -1;
+    if (!s->failed && !memcmp(head, "\x93NUMPY", 6) && !is_text && head[AT_TYPE] == '>')
+        return "in the other byte order";
+    /* The size of a number is one digit; a text may have any length, but no shape. */
+    memcpy(digits, head + AT_SIZE, sizeof digits - AT_SIZE);
+    end += strspn(digits, "0123456789");
+    char *shape = strchr(end, '(');
+    *end = 0;
+    *width = pu__whole(digits);
+    if (shape && !is_text) {
+        shape[1 + strspn(shape + 1, "0123456789")] = 0;
+        *n = pu__whole(shape + 1);
+    }
+    if (s->failed || *width < 1 || (!is_text && (*n < 1 || (*width != 4 && *width != 8))))
+        return "not a saved model";
+    pu__npy_head(mine, *width, is_text ? -1 : *n);
+    return memcmp(mine, head, PU__NPY) ? "not a saved model" : NULL;
+}
+
+/* n numbers of theta to the file, or from it, in pieces; theta NULL: they are read, but not kept. *bad: the first that is not finite, or
+   does not fit this build, else -1. */
+PU__FN void pu__numbers_pass(pu__stream *s, size_t width, pu_int n, pu_real *theta, pu_int *bad)
+{
+    unsigned char piece[512 * 8];
+    *bad = -1;
+    for (pu_int first = 0; first < n && !s->failed; first += 512) {
+        pu_int some = pu__min(512, n - first);
+        for (pu_int i = 0; i < some && s->is_write; i++) {
+            uint64_t bits = 0;
+            uint32_t half;
+            if (width == 4) {
+                memcpy(&half, &theta[first + i], 4);
+                bits = half;
+            } else
+                memcpy(&bits, &theta[first + i], width);
+            for (size_t b = 0; b < width; b++)
+                piece[(size_t)i * width + b] = (unsigned char)(bits >> 8 * b);
+        }
+        pu__stream_pass(s, piece, (size_t)some * width);
+        for (pu_int i = 0; i < some && !s->is_write && !s->failed; i++) {
+            uint64_t bits = 0;
+            for (size_t b = 0; b < width; b++)
+                bits |= (uint64_t)piece[(size_t)i * width + b] << 8 * b;
+            double x;
+            if (width == 4) {
+                float single;
+                uint32_t half = (uint32_t)bits;
+                memcpy(&single, &half, 4);
+                x = (double)single;
+            } else
+                memcpy(&x, &bits, 8);
+            pu_real mine = fabs(x) <= (sizeof(pu_real) == 4 ? (double)FLT_MAX : DBL_MAX) ? (pu_real)x : (pu_real)NAN;
+            if (!pu__finite(mine) && *bad < 0)
+                *bad = first + i;
+            if (theta)
+                theta[first + i] = mine;
+        }
+    }
+}
+
+/* A model on its way to or from a file. */
+typedef struct {
+    const pu_model *model; /* NULL: any will do */
+    pu_saved about;
+    pu_real *theta;        /* NULL: the numbers are looked at alone */
+    char *notes;           /* likewise */
+    size_t room;           /* of notes, where they are read */
+    int format;
+    pu_int bad;            /* the first number that is not finite, or -1 */
+    char differ[2 * PU__TEXT_LINE]; /* which part of theta is another one in the model; "" */
+} pu__saved;
+
+enum { PU__SAVED_BLOCKS = 64 }; /* lines about theta at most; the last one has all the rest */
+
+/* value (PU__TEXT_LINE) = the text that a line has for x: no more than fits, without ends of lines. */
+PU__FN void pu__saved_value(char *value, const char *x)
+{
+    pu__text text = {value, 0, sizeof ((pu_saved *)0)->name};
+    pu__put(&text, x ? x : "");
+    for (; *value; value++)
+        if ((unsigned char)*value < 32)
+            *value = '?';
+}
+
+/* Is entry i of theta of the same part as *first: the name up to a bracket, the scale, the bounds? */
+PU__FN int pu__is_same_part(const pu_model *model, pu_int i, const pu_param *first)
+{
+    pu_param p;
+    (void)pu_model_param(model, i, &p);
+    size_t length = strcspn(first->name, "[");
+    return strcspn(p.name, "[") == length && !memcmp(p.name, first->name, length) && p.scale == first->scale &&
+           p.lower == first->lower && p.upper == first->upper;
+}
+
+/* The part of theta that begins with entry i in words, into value (PU__TEXT_LINE); returns where the next one begins. Not every entry is
+   looked at, there may be 10^8: a part ends where another begins, which is looked for in longer and longer steps. */
+PU__FN pu_int pu__saved_part(const pu_model *model, pu_int i, int is_last, char *value)
+{
+    static const char *const scales[] = {"free", "log", "atanh", "logit"};
+    pu_param first, last;
+    pu_int n = model->params, low = i, step = 1;
+    (void)pu_model_param(model, i, &first);
+    while (step < n - low && pu__is_same_part(model, low + step, &first)) {
+        low += step;
+        step *= 2;
+    }
+    pu_int end = pu__min(low + step, n);
+    while (end - low > 1) {
+        pu_int middle = low + (end - low) / 2;
+        if (pu__is_same_part(model, middle, &first))
+            low = middle;
+        else
+            end = middle;
+    }
+    if (is_last)
+        end = n;
+    (void)pu_model_param(model, end - 1, &last);
+    char line[PU__TEXT_LINE];
+    pu__text text = {line, 0, sizeof line};
+    pu__put(&text, first.name);
+    if (end > i + 1) {
+        pu__put(&text, " to ");
+        pu__put(&text, last.name);
+    }
+    pu__put(&text, ", ");
+    pu__put(&text, (unsigned)first.scale < 4 ? scales[first.scale] : "?");
+    if (first.scale == PU_SCALE_LOGIT) {
+        pu__put(&text, " in ");
+        pu__put_double(&text, first.lower);
+        pu__put(&text, " to ");
+        pu__put_double(&text, first.upper);
+    }
+    pu__saved_value(value, line);
+    return end;
+}
+
+/* A line with a whole number: written, or read; -1: it is none. */
+PU__FN void pu__saved_number(pu__stream *s, const char *key, pu_int *number)
+{
+    char value[PU__TEXT_LINE] = "";
+    pu__text text = {value, 0, sizeof value};
+    pu__put_number(&text, "", *number);
+    pu__stream_line(s, key, value);
+    *number = pu__whole(value);
+    s->failed |= *number < 0;
+}
+
+/* The lines about theta: as many as the file says. Where one is not that of the model, f->differ tells. */
+PU__FN void pu__saved_parts(pu__stream *s, pu__saved *f)
+{
+    char mine[PU__TEXT_LINE] = "", value[PU__TEXT_LINE];
+    pu_int lines = 0, at = 0;
+    for (; s->is_write && at < f->model->params; lines++)
+        at = pu__saved_part(f->model, at, lines + 1 == PU__SAVED_BLOCKS, mine);
+    pu__saved_number(s, "parts of theta", &lines);
+    s->failed |= lines > PU__SAVED_BLOCKS;
+    at = 0;
+    for (pu_int i = 0; i < lines && !s->failed; i++) {
+        mine[0] = 0;
+        if (f->model && at < f->model->params)
+            at = pu__saved_part(f->model, at, i + 1 == PU__SAVED_BLOCKS, mine);
+        memcpy(value, mine, sizeof value);
+        pu__stream_line(s, "theta", value);
+        if (f->model && strcmp(value, mine) && !f->differ[0]) {
+            pu__text text = {f->differ, 0, sizeof f->differ};
+            pu__put_differ(&text, "theta", mine, value, "the file");
+        }
+    }
+}
+
+/* The text: all of it in words, the notes, the checksum. */
+PU__FN void pu__saved_text(pu__stream *s, pu__saved *f)
+{
+    char value[PU__TEXT_LINE], piece[256];
+    pu_int format = 1, notes = (pu_int)f->about.notes - 1;
+    pu__saved_number(s, "pu model", &format);
+    if (format != 1 && !s->failed) {
+        f->format = (int)pu__min(format, INT32_MAX);
+        return;
+    }
+    memset(value, 0, sizeof value);
+    pu__saved_value(value, f->about.name);
+    pu__stream_line(s, "model", value);
+    pu__saved_value(f->about.name, value);
+    pu__saved_value(value, f->about.version);
+    pu__stream_line(s, "made by pu.h", value);
+    pu__text version = {f->about.version, 0, sizeof f->about.version};
+    pu__put(&version, value);
+    pu__saved_value(value, f->about.bytes == 4 ? "float" : "double");
+    pu__stream_line(s, "numbers", value);
+    pu__saved_number(s, "parameters", &f->about.params);
+    pu__saved_number(s, "latent variables", &f->about.latent);
+    pu__saved_number(s, "rows of y", &f->about.rows);
+    pu__saved_parts(s, f);
+    pu__saved_number(s, "bytes of notes below", &notes);
+    f->about.notes = (size_t)notes + 1;
+    s->failed |= !s->is_write && f->notes && f->about.notes > f->room;
+    for (pu_int at = 0; at < notes && !s->failed; at += (pu_int)sizeof piece) {
+        size_t some = (size_t)pu__min((pu_int)sizeof piece, notes - at);
+        if (s->is_write)
+            memcpy(piece, f->notes + at, some);
+        pu__stream_pass(s, piece, some);
+        if (!s->is_write && f->notes)
+            memcpy(f->notes + at, piece, some);
+        s->failed |= !s->is_write && memchr(piece, 0, some) != NULL;
+    }
+    if (f->notes && !s->is_write && !s->failed)
+        f->notes[notes] = 0;
+    char end = '\n';
+    pu__stream_pass(s, &end, 1);
+    s->failed |= end != '\n';
+    pu__stream_sum(s);
+}
+
+/* The whole file; 0: writing failed. */
+PU__FN int pu__saved_write(void *self, FILE *file)
+{
+    pu__saved *f = (pu__saved *)self;
+    pu__stream length = pu__stream_make(NULL, 1), s = pu__stream_make(file, 1);
+    unsigned char head[PU__NPY];
+    pu_int bad;
+    pu__saved_text(&length, f);
+    pu__npy_head(head, (pu_int)sizeof(pu_real), f->model->params);
+    pu__stream_pass(&s, head, sizeof head);
+    pu__numbers_pass(&s, sizeof(pu_real), f->model->params, f->theta, &bad);
+    pu__npy_head(head, (pu_int)length.bytes, -1);
+    pu__stream_pass(&s, head, sizeof head);
+    pu__saved_text(&s, f);
+    return !s.failed;
+}
+
+/* The whole of an open file, from its beginning. Returns what is wrong with it. */
+PU__FN const char *pu__saved_read(pu__saved *f, FILE *file)
+{
+    static const char damaged[] = "damaged (cut off, or changed: the checksum)";
+    pu__stream s = pu__stream_make(file, 0);
+    pu_int width, length, n, none;
+    if (fseek(file, 0, SEEK_SET))
+        return "not a regular file";
+    f->format = 1;
+    const char *wrong = pu__npy_read(&s, 0, &width, &n);
+    if (wrong)
+        return wrong;
+    if (f->theta && n != f->model->params)
+        return damaged;
+    f->about.bytes = (int)width;
+    pu__numbers_pass(&s, (size_t)width, n, f->theta, &f->bad);
+    if (s.failed)
+        return damaged;
+    wrong = pu__npy_read(&s, 1, &length, &none);
+    if (wrong)
+        return s.failed ? damaged : wrong;
+    uint64_t before = s.bytes;
+    pu__saved_text(&s, f);
+    if (f->format != 1)
+        return "of a later version of the library (pu_model_save has another format there)";
+    if (s.failed || f->about.params != n || s.bytes - before != (uint64_t)length || fgetc(file) != EOF)
+        return damaged;
+    return NULL;
+}
+
+/* Are two names of models the same, but for what is in braces, which is of the data that a model was made of? */
+PU__FN int pu__is_same_kind(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        for (; *a == '{'; a += *a == '}')
+            a += strcspn(a, "}");
+        for (; *b == '{'; b += *b == '}')
+            b += strcspn(b, "}");
+        if (*a != *b || !*a)
+            return *a == *b;
+    }
+}
+
+/* The same where a model must fit it: what does not, into text. */
+PU__FN int pu__saved_fits(const pu__saved *f, pu__text *text)
+{
+    char mine[PU__TEXT_LINE], number[2][24];
+    pu__saved_value(mine, f->model->name);
+    if (!pu__is_same_kind(mine, f->about.name))
+        pu__put_differ(text, "the model", mine, f->about.name, "the file");
+    else if (f->differ[0])
+        pu__put(text, f->differ);
+    else if (f->about.params != f->model->params) {
+        for (int i = 0; i < 2; i++) {
+            pu__text digits = {number[i], 0, sizeof number[i]};
+            pu__put_number(&digits, "", i ? f->about.params : f->model->params);
+        }
+        pu__put_differ(text, "model.params", number[0], number[1], "the file");
+    } else
+        return 1;
+    return 0;
+}
+
+/* Opens the file and reads it once, without keeping anything but f->about. NULL, f->about.params 0: there is none. */
+PU__FN FILE *pu__saved_open(pu__saved *f, const char *name, const char **wrong)
+{
+    char path[PU__PATH];
+    FILE *file = NULL;
+    *wrong = pu__file_path(name, path);
+    if (!*wrong)
+        *wrong = pu__file_find(path, &file);
+    if (file)
+        *wrong = pu__saved_read(f, file);
+    return file;
+}
+
+/* Fails with words about the file: the report keeps them. */
+PU__FN pu_status pu__file_refuse(pu_report *report, const char *what, const char *why)
+{
+    pu__text text = {report->plan, 0, sizeof report->plan};
+    pu__put(&text, what);
+    pu__put(&text, why);
+    return pu__refuse(report, PU_E_FILE, report->plan);
+}
+#endif
+
+/* What is there is not replaced unless it is a saved model, or empty. */
+PU_DEF pu_status pu_model_save(const pu_model *model, const pu_real *theta, const char *notes, const char *file, pu_report *report)
+{
+    pu__call call;
+    report = pu__begin(&call, NULL, report);
+    if (!model || !theta || !file)
+        return pu__refuse(report, PU_E_NULL, !model ? "model" : !theta ? "theta" : "file");
+    if (model->params < 1)
+        return pu__refuse(report, PU_E_ARGUMENT, "model.params (at least 1)");
+    pu_int bad = pu__find_nonfinite(model->params, theta);
+    if (bad >= 0)
+        return pu__fail(report, PU_E_NONFINITE, "theta", -1, bad);
+#ifdef PU_NO_STDIO
+    (void)notes;
+    return pu__refuse(report, PU_E_UNSUPPORTED, "file (PU_NO_STDIO)");
+#else
+    char path[PU__PATH];
+    const char *wrong;
+    pu__saved there = PU__ZERO, f = PU__ZERO;
+    const pu_op *Phi = model->Phi.rows > 0 ? &model->Phi : model->lgm.Phi;
+    pu__text version = {f.about.version, 0, sizeof f.about.version};
+    FILE *old = pu__saved_open(&there, file, &wrong);
+    if (old && wrong && (fseek(old, 0, SEEK_SET) || fgetc(old) != EOF))
+        wrong = "the file is there, but is no saved model; it is not replaced";
+    else if (old)
+        wrong = NULL;
+    if (old)
+        fclose(old);
+    f.model = model;
+    f.theta = (pu_real *)theta; /* which is not written to */
+    f.notes = (char *)(notes ? notes : "");
+    f.about.notes = strlen(f.notes) + 1;
+    f.about.bytes = (int)sizeof(pu_real);
+    f.about.params = model->params;
+    f.about.latent = Phi ? Phi->cols : 0;
+    f.about.rows = Phi ? Phi->rows : 0;
+    pu__saved_value(f.about.name, model->name);
+    pu__put(&version, PU_VERSION);
+    if (f.about.notes > 1000000000)
+        return pu__refuse(report, PU_E_SIZE, "notes (below 10^9 bytes)");
+    if (!wrong)
+        wrong = pu__file_path(file, path);
+    if (!wrong)
+        wrong = pu__file_replace(path, pu__saved_write, &f, 0);
+    return wrong ? pu__file_refuse(report, "model file: ", wrong) : PU_OK;
+#endif
+}
+
+/* One reading. */
+PU_DEF pu_status pu_model_saved(const char *file, pu_saved *about, pu_report *report)
+{
+    pu__call call;
+    report = pu__begin(&call, NULL, report);
+    if (!file || !about)
+        return pu__refuse(report, PU_E_NULL, file ? "about" : "file");
+#ifdef PU_NO_STDIO
+    return pu__refuse(report, PU_E_UNSUPPORTED, "file (PU_NO_STDIO)");
+#else
+    const char *wrong;
+    pu__saved f = PU__ZERO;
+    FILE *from = pu__saved_open(&f, file, &wrong);
+    if (!from)
+        return pu__file_refuse(report, "model file: ", wrong ? wrong : "there is none");
+    fclose(from);
+    if (wrong)
+        return pu__file_refuse(report, "model file: ", wrong);
+    *about = f.about;
+    return PU_OK;
+#endif
+}
+
+/* Read twice: what does not fit is known before anything of the caller's is touched. */
+PU_DEF pu_status pu_model_load(const pu_model *model, const char *file, pu_real *theta, char *notes, size_t size,
+                               pu_report *report)
+{
+    pu__call call;
+    report = pu__begin(&call, NULL, report);
+    if (!model || !file || !theta)
+        return pu__refuse(report, PU_E_NULL, !model ? "model" : !file ? "file" : "theta");
+#ifdef PU_NO_STDIO
+    (void)notes;
+    (void)size;
+    return pu__refuse(report, PU_E_UNSUPPORTED, "file (PU_NO_STDIO)");
+#else
+    const char *wrong;
+    pu__saved f = PU__ZERO;
+    f.model = model;
+    FILE *from = pu__saved_open(&f, file, &wrong);
+    if (!from)
+        return pu__file_refuse(report, "model file: ", wrong ? wrong : "there is none");
+    char words[3 * PU__TEXT_LINE];
+    pu__text text = {words, 0, sizeof words};
+    if (wrong)
+        (void)pu__file_refuse(report, "model file: ", wrong);
+    else if (!pu__saved_fits(&f, &text))
+        (void)pu__file_refuse(report, "model file: ", words);
+    else if (f.bad >= 0)
+        (void)pu__fail(report, PU_E_NONFINITE, "theta in the file (of this precision)", -1, f.bad);
+    else if (notes && size < f.about.notes) {
+        (void)pu__refuse(report, PU_E_SIZE, "size (of notes, see pu_model_saved)");
+        report->where.most = (pu_int)f.about.notes;
+    } else {
+        f.theta = theta;
+        f.notes = notes;
+        f.room = size;
+        if (pu__saved_read(&f, from))
+            (void)pu__file_refuse(report, "model file: ", "changed while it was read");
+        else if ((size_t)f.about.bytes > sizeof(pu_real))
+            (void)pu__refuse(report, PU_INEXACT, "theta (double in the file, rounded to float)");
+    }
+    fclose(from);
+    return report->status;
+#endif
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -30825,10 +31618,9 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
 #ifndef PU_NO_STDIO
 
 #define PU__MAGIC "pu fit 4"
-#define PU__PATH  1024 /* of a file's name, with what is appended */
 
 /* One entry of pu__fit_list_agreed; a field of the fit's options, of its gradient's, of its solver's. */
-#define PU__AGREED(name, value)   {"checkpoint: made with another " name, (double)(value)}
+#define PU__AGREED(name, value)   {"made with another " name, (double)(value)}
 #define PU__AGREED_FIT(field)      PU__AGREED("fit." #field, o->field)
 #define PU__AGREED_GRADIENT(field) PU__AGREED("fit.gradient." #field, g->field)
 #define PU__AGREED_SOLVE(field)    PU__AGREED("fit.gradient.solve." #field, solve->field)
@@ -30894,7 +31686,7 @@ PU__FN void pu__fit_list_agreed(pu__fit *fit)
     memcpy(fit->agreed, list, sizeof list);
 }
 
-#define PU__DAMAGED "checkpoint: damaged (checksum, length, a number out of range), or in the other byte order"
+#define PU__DAMAGED "damaged (checksum, length, a number out of range), or in the other byte order"
 
 /* The list to or from the file. Returns what is wrong with the file: the first entry that differs. */
 PU__FN const char *pu__fit_agree(const pu__fit *fit, FILE *file, int is_write)
@@ -30990,143 +31782,55 @@ PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
     return 1;
 }
 
-/* path (PU__PATH) = the file that a name leads to. Links are followed here, because renaming would replace the link.
-   Returns what is wrong: the name, or a file that is there and must not be replaced, being no checkpoint. */
-PU__FN const char *pu__checkpoint_path(const char *name, char *path)
+/* path (PU__PATH) = that of the checkpoint; *file: what is there, open, or NULL. Returns what is wrong: the name, or a file that must not
+   be replaced, being no checkpoint. */
+PU__FN const char *pu__checkpoint_find(const char *name, char *path, FILE **file)
 {
-    pu__text text = {path, 0, PU__PATH};
     char start[7];
-    pu__put(&text, name);
-#ifdef PU__POSIX
-    int links = 0;
-    char link[PU__PATH];
-    struct stat about;
-    for (; links < 40; links++) {
-        ssize_t length = readlink(path, link, sizeof link - 1);
-        if (length < 0)
-            break;
-        link[length] = 0;
-        /* A relative one begins where the link is. */
-        const char *slash = link[0] == '/' ? NULL : strrchr(path, '/');
-        text.used = slash ? (size_t)(slash + 1 - path) : 0;
-        pu__put(&text, link);
-    }
-    if (links == 40 || (!stat(path, &about) && !S_ISREG(about.st_mode)))
-        return "checkpoint: not a regular file";
-#endif
-    if (!text.used || text.used + 64 > PU__PATH)
-        return "checkpoint: the name is empty or too long";
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-#ifdef PU__POSIX
-        if (!stat(path, &about))
-            return "checkpoint: the file is there, but cannot be read";
-#endif
+    *file = NULL;
+    const char *wrong = pu__file_path(name, path);
+    if (!wrong)
+        wrong = pu__file_find(path, file);
+    if (!*file)
+        return wrong;
+    size_t count = fread(start, 1, sizeof start, *file);
+    int is_other = ferror(*file) || (count && (count < sizeof start || memcmp(start, PU__MAGIC, sizeof start)));
+    if (!is_other && !fseek(*file, 0, SEEK_SET))
         return NULL;
-    }
-    size_t count = fread(start, 1, sizeof start, file);
-    int is_other = ferror(file) || (count && (count < sizeof start || memcmp(start, PU__MAGIC, sizeof start)));
-    fclose(file);
-    return is_other ? "checkpoint: the file is there, but is no checkpoint; it is not replaced" : NULL;
+    fclose(*file);
+    *file = NULL;
+    return "the file is there, but is no checkpoint; it is not replaced";
 }
 
-/* A new file beside path, whose name becomes that of the file. Exclusive ("x"), so that no other writer has it. With POSIX it has the
-   rights of the file that it will replace, from the first moment on: what few may read is not open to more meanwhile. */
-PU__FN FILE *pu__checkpoint_open(char *path)
+/* All that is in it; 0: writing failed. */
+PU__FN int pu__checkpoint_write(void *self, FILE *file)
 {
-    size_t end = strlen(path);
-    FILE *file = NULL;
-#ifdef PU__POSIX
-    struct stat about;
-    int is_there = !stat(path, &about), number;
-    mode_t mode = is_there ? about.st_mode & 07777 : 0666;
-#endif
-    for (int attempt = 0; !file && attempt < 100; attempt++) {
-        pu__text text = {path, end, PU__PATH};
-        pu__put_number(&text, ".new", attempt);
-#ifdef PU__POSIX
-        pu__put_number(&text, "-", (pu_int)getpid());
-        number = open(path, O_WRONLY | O_CREAT | O_EXCL, mode & 0777);
-        if (number < 0)
-            continue;
-        file = fdopen(number, "wb");
-        /* open takes away what umask forbids */
-        if (file && (!is_there || !fchmod(number, mode)))
-            break;
-        (void)(file ? fclose(file) : close(number));
-        remove(path);
-        return NULL;
-#else
-        file = fopen(path, "wbx");
-#endif
-    }
-    return file;
+    pu__fit *fit = (pu__fit *)self;
+    uint64_t h;
+    return fwrite(PU__MAGIC, 8, 1, file) && !pu__fit_agree(fit, file, 1) && pu__fit_transfer(fit, file, 1, &h) &&
+           fwrite(&h, sizeof h, 1, file);
 }
 
-/* Sees to it that what was written survives a crash of the machine, where POSIX says how. */
-PU__FN int pu__checkpoint_flush(FILE *file)
-{
-    int ok = !fflush(file);
-#ifdef PU__POSIX
-    ok = ok && !fsync(fileno(file));
-#endif
-    return ok;
-}
-
-/* The same for the directory, in which a file was renamed. Not all file systems can; path is destroyed. */
-PU__FN void pu__checkpoint_flush_directory(PU_UNUSED char *path)
-{
-#ifdef PU__POSIX
-    char *slash = strrchr(path, '/');
-    if (slash)
-        slash[1] = 0;
-    int directory = open(slash ? path : ".", O_RDONLY);
-    if (directory < 0)
-        return;
-    (void)fsync(directory);
-    close(directory);
-#endif
-}
-
-/* Writes the checkpoint, or says what is wrong. It is made beside the file and renamed: the file holds the
-   old state or the new one at any moment, never half of either. is_trial: all that but the renaming. */
+/* Writes the checkpoint, or says what is wrong. is_trial: see pu__file_replace. */
 PU__FN const char *pu__fit_save(pu__fit *fit, int is_trial)
 {
-    char path[PU__PATH], fresh[PU__PATH];
-    const char *wrong = pu__checkpoint_path(fit->o->checkpoint, path);
-    uint64_t h;
-    if (wrong)
-        return wrong;
-#ifdef PU__POSIX
-    /* Renaming asks for rights to the directory alone. */
-    if (!access(path, F_OK) && access(path, W_OK))
-        return "checkpoint: the file is there, but cannot be written";
-#endif
-    memcpy(fresh, path, sizeof path);
-    FILE *file = pu__checkpoint_open(fresh);
-#ifdef ENAMETOOLONG
-    if (!file && errno == ENAMETOOLONG)
-        return "checkpoint: the name is too long, with what is appended to it for the new file";
-#endif
-    if (!file)
-        return "checkpoint: cannot be opened for writing";
-    int ok = fwrite(PU__MAGIC, 8, 1, file) && !pu__fit_agree(fit, file, 1) && pu__fit_transfer(fit, file, 1, &h) &&
-             fwrite(&h, sizeof h, 1, file) && pu__checkpoint_flush(file);
-    /* A full disk may show only here. */
-    if (fclose(file) || !ok)
-        wrong = "checkpoint: cannot be written (disk full?)";
-#ifdef _WIN32
-    /* There a name that is taken is not renamed to. */
-    if (!wrong && !is_trial)
-        remove(path);
-#endif
-    if (!wrong && !is_trial && rename(fresh, path))
-        wrong = "checkpoint: cannot be renamed into place";
-    if (wrong || is_trial)
-        remove(fresh);
-    else
-        pu__checkpoint_flush_directory(path);
-    return wrong;
+    char path[PU__PATH];
+    FILE *old;
+    const char *wrong = pu__checkpoint_find(fit->o->checkpoint, path, &old);
+    if (old)
+        fclose(old);
+    return wrong ? wrong : pu__file_replace(path, pu__checkpoint_write, fit, is_trial);
+}
+
+/* The status of a checkpoint with which something is wrong; the report keeps the words. */
+PU__FN pu_status pu__fit_refuse_file(pu_fit_report *report, const char *wrong)
+{
+    pu__text text = {report->peer_what, 0, sizeof report->peer_what};
+    if (!wrong)
+        return PU_OK;
+    pu__put(&text, "checkpoint: ");
+    pu__put(&text, wrong);
+    return pu__refuse(&report->last, PU_E_FILE, report->peer_what);
 }
 
 /* Begins from the checkpoint if that is wanted and there is one. Returns what is wrong with it; the numbers
@@ -31138,12 +31842,12 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
     uint64_t h, told;
     if (!fit->o->resume)
         return NULL;
-    const char *wrong = pu__checkpoint_path(fit->o->checkpoint, path);
-    FILE *file = wrong ? NULL : fopen(path, "rb");
+    FILE *file;
+    const char *wrong = pu__checkpoint_find(fit->o->checkpoint, path, &file);
     if (!file)
         return wrong;
     if (!fread(magic, 8, 1, file) || memcmp(magic, PU__MAGIC, 8))
-        wrong = "checkpoint: not a checkpoint of this version of the library";
+        wrong = "not a checkpoint of this version of the library";
     else
         wrong = pu__fit_agree(fit, file, 0);
     if (!wrong) {
@@ -31151,7 +31855,7 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
             fgetc(file) != EOF)
             wrong = PU__DAMAGED;
         else if (fit->step > (double)fit->report->steps)
-            wrong = "checkpoint: has done more steps than fit.steps";
+            wrong = "has done more steps than fit.steps";
         else if (!pu__fit_is_sound(fit))
             wrong = PU__DAMAGED;
         /* The numbers of the best start, which become those of the fit. */
@@ -31884,8 +32588,7 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
         /* Now and then, and always at the end. */
         if (o->checkpoint && (r->stop || r->step % o->checkpoint_every == 0 || r->step == r->steps)) {
             const char *wrong = pu__fit_is_first(fit) ? pu__fit_save(fit, 0) : NULL;
-            status = wrong ? pu__refuse(&r->last, PU_E_FILE, wrong) : PU_OK;
-            status = pu__fit_agree_status(fit, status);
+            status = pu__fit_agree_status(fit, pu__fit_refuse_file(r, wrong));
             if (status)
                 return pu__fit_fail(r, status, NULL);
         }
@@ -32039,8 +32742,9 @@ PU__FN PU__NOINLINE pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     if (fit->given)
         pu__copy(fit->given, theta, fit->n);
     pu__fit_defaults(o);
-    const char *wrong = NULL;
+    pu_status status = PU_OK;
 #ifndef PU_NO_STDIO
+    const char *wrong = NULL;
     /* Before K and I are chosen: a checkpoint goes with PU_CHOOSE. A file that cannot be written shows before the first
        step, not after hours. */
     pu__fit_list_agreed(fit);
@@ -32048,9 +32752,7 @@ PU__FN PU__NOINLINE pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
         wrong = pu__fit_resume(fit);
     if (!wrong && o->checkpoint && pu__fit_is_first(fit) && (pu_int)fit->step < r->steps)
         wrong = pu__fit_save(fit, 1);
-#endif
-    pu_status status = pu__fit_agree_status(fit, wrong ? pu__refuse(&r->last, PU_E_FILE, wrong) : PU_OK);
-#ifndef PU_NO_STDIO
+    status = pu__fit_agree_status(fit, pu__fit_refuse_file(r, wrong));
     if (!status && o->team)
         status = pu__fit_same_options(fit);
     if (!status && o->team && o->resume)

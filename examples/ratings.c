@@ -50,6 +50,22 @@ typedef struct {
 
 /* ---- the data ---------------------------------------------------------------------------------------------- */
 
+/* A line while the file is read, as fit_progress has it. */
+static void read_progress(long count, double share, void *user)
+{
+    fit_flags *f = (fit_flags *)user;
+    const int terminal = isatty(2);
+    const double t = seconds();
+    if (f->quiet || (!terminal && !(f->every > 0))) return;
+    if (f->drawn <= 0) f->drawn = t;
+    if (t - f->drawn < (terminal ? 0.2 : f->every)) return;
+    f->drawn = t;
+    fprintf(stderr, "%s  %.1f million ratings read", terminal ? "\r" : "", 1e-6 * (double)count);
+    if (share >= 0) fprintf(stderr, ", %.0f %%", 100 * share);
+    fprintf(stderr, "%s", terminal ? " \033[K" : "\n");
+    fflush(stderr);
+}
+
 /* A number of the training data and the split: a checkpoint of others does not fit. */
 static uint32_t fingerprint(const app *a)
 {
@@ -333,10 +349,10 @@ static void recommend(app *a, json *out)
 {
     const pu_int M = a->r.items;
     pu_real *mean = need_reals(M), *variance = need_reals(M), *y = need_reals(M), best[TOP], sd[TOP];
-    int32_t id[TOP];
+    int64_t id[TOP];
     pu_options exact = a->posterior;
     pu_int *item = (pu_int *)calloc((size_t)M, sizeof(pu_int)), start[2] = {0, 0}, i, n, count = 0;
-    const pu_int user = a->r.number[movielens_place((int32_t)a->recommend, a->r.all.users, a->r.all.user_id)];
+    const pu_int user = a->r.number[movielens_place(a->recommend, a->r.all.users, a->r.all.user_id)];
     const ratings_lists *const part[3] = {&a->r.train, &a->r.valid, &a->r.test};
     pu_predict_result p;
     pu_data one;
@@ -361,11 +377,11 @@ static void recommend(app *a, json *out)
         best[count] = (pu_real)ratings_clip(&a->r, (double)mean[n]), sd[count] = (pu_real)sqrt((double)variance[n]);
         id[count] = a->r.all.item_id[n];
         if (!a->flags.quiet)
-            printf("%8ld  %.2f +- %.2f\n", (long)a->r.all.item_id[n], (double)best[count], (double)sd[count]);
+            printf("%8lld  %.2f +- %.2f\n", (long long)a->r.all.item_id[n], (double)best[count], (double)sd[count]);
         mean[n] = -PU_R(1e30);
     }
     json_key(out, "recommended");
-    for (i = 0; i < count && out->file; i++) fprintf(out->file, "%s%ld", i ? ", " : "[", (long)id[i]);
+    for (i = 0; i < count && out->file; i++) fprintf(out->file, "%s%lld", i ? ", " : "[", (long long)id[i]);
     if (out->file) fprintf(out->file, count ? "]" : "[]");
     json_array(out, "recommended_mean", count, best);
     json_array(out, "recommended_sd", count, sd);
@@ -388,7 +404,7 @@ static void read_options(app *a, int argc, char **argv)
         a->flags.rate = 0.01, a->accumulate = 1, a->epochs = -1, a->epsilon = 3e-4, a->schedule = 1 /* cosine */;
         a->loadings_prior = a->means_prior = a->noise_prior = -1;
     }
-    list[n++] = opt_text("data", "ratings.csv, ratings.dat or u.data of MovieLens", &a->path);
+    list[n++] = opt_text("data", "ratings.csv, ratings.dat or u.data of MovieLens, or .npy: n x 3, records, or user.npy,item.npy,rating.npy", &a->path);
     list[n++] = opt_flag("paper", "the paper's recipe: no priors, its optimiser, rate, epochs, solver; other flags count beside it",
                          &a->paper);
     list[n++] = opt_number("factors", "D, numbers per user", &a->factors, 1, 100000);
@@ -466,10 +482,12 @@ int main(int argc, char **argv)
         if (!file) fail_errno("cannot read", a.resume);
         fclose(file);
     }
-    if (!movielens_read(a.path, &a.r.all)) fail(1, a.path, a.r.all.error);
+    if (!movielens_load(a.path, &a.r.all, read_progress, &a.flags)) fail(1, a.path, a.r.all.error);
+    if (a.flags.drawn > 0 && isatty(2)) fprintf(stderr, "\r\033[K");
+    a.flags.drawn = 0;
     if (a.r.all.count < 100) fail(1, a.path, "fewer than 100 ratings cannot be split");
     ratings_split(&a.r, a.split_seed, !a.no_validation);
-    if (a.recommend >= 0 && movielens_place((int32_t)a.recommend, a.r.all.users, a.r.all.user_id) < 0)
+    if (a.recommend >= 0 && movielens_place(a.recommend, a.r.all.users, a.r.all.user_id) < 0)
         fail(1, "--recommend", "there is no such user");
     theta = start(&a);
     options = fit_setup(&a);

@@ -2,7 +2,7 @@
 
        ratings r;
        memset(&r, 0, sizeof r);
-       if (!movielens_read(path, &r.all)) fail(1, path, r.all.error);    or fill in r.all, then movielens_index
+       if (!movielens_read(path, &r.all)) fail(1, path, r.all.error);    or movielens_add, movielens_index
        ratings_split(&r, seed, 1);
        .. fit pu_model_factors to r.data ..
        ratings_rmse(&r, &model.lgm, &r.test, &options, &ws)
@@ -28,61 +28,106 @@ typedef struct {
     pu_data data; /* the training ratings */
 } ratings;
 
-/* Which part a rating is for, 0 training, 1 validation, 2 test: 10 % test, then 10 % of the rest validation (or none), the
-   first places of a random order. */
-static inline unsigned char *ratings_parts(const ratings *r, long seed, int validation)
+/* Which part a rating is for: training, validation, test. Two bits a rating. */
+enum { RATINGS_TRAIN, RATINGS_VALID, RATINGS_TEST };
+
+static inline int ratings_part(const unsigned char *part, long i) { return part[i >> 2] >> 2 * (i & 3) & 3; }
+
+/* 10 % for the test, then 10 % of the rest for validation (or none): the first places of a random order of all ratings, which
+   swaps place i with a random one from i on, i = 0, 1, .. The whole order would be as large as the ratings. But only those places
+   differ from their number that were swapped with, so that it is enough to go through them piece by piece: first the places that
+   are taken (`kept`; if one was swapped with a place behind them, what went there stays written), then the pieces behind. */
+static inline unsigned char *ratings_parts(long n, long seed, int validation)
 {
-    const pu_int n = (pu_int)r->all.count, test = n / 10, valid = (n - test) / 10;
-    pu_int *order = (pu_int *)need_bytes((size_t)n * sizeof *order), i;
-    unsigned char *part = (unsigned char *)need_bytes((size_t)n);
+    const long test = n / 10, taken = test + (n - test) / 10;
+    unsigned char *part = (unsigned char *)need_bytes((size_t)n / 4 + 1);
+    int32_t *with = (int32_t *)need_bytes((size_t)taken * sizeof *with), *kept = (int32_t *)need_bytes((size_t)taken * sizeof *kept);
+    int32_t *piece = (int32_t *)need_bytes((size_t)taken * sizeof *piece);
     uint32_t key[2] = {0, 0x73706c74u}, counter[4] = {0, 0, 0, 0}, word[4];
+    long i, first;
     key[0] = (uint32_t)seed;
-    for (i = 0; i < n; i++) order[i] = i;
-    for (i = 0; i < test + valid; i++) {
-        pu_int j, keep = order[i];
+    for (i = 0; i < taken; i++) {
         counter[0] = (uint32_t)i;
         pu_philox(key, counter, word);
-        j = i + (pu_int)(((uint64_t)word[0] << 32 | word[1]) % (uint64_t)(n - i));
-        order[i] = order[j], order[j] = keep;
-        part[order[i]] = (unsigned char)(i < test ? 2 : validation != 0);
+        with[i] = (int32_t)(i + (long)(((uint64_t)word[0] << 32 | word[1]) % (uint64_t)(n - i)));
+        kept[i] = (int32_t)i;
     }
-    free(order);
+    for (first = 0; first < n && taken > 0; first += taken) {
+        int32_t *const place = first ? piece : kept;
+        for (i = 0; i < taken && first; i++) piece[i] = (int32_t)(first + i);
+        for (i = 0; i < taken; i++) {
+            const int what = i < test ? RATINGS_TEST : validation ? RATINGS_VALID : RATINGS_TRAIN;
+            const long at = (long)with[i] - first;
+            int32_t chosen;
+            if (at < 0 || at >= taken) continue;
+            chosen = place[at], place[at] = kept[i];
+            part[chosen >> 2] = (unsigned char)(part[chosen >> 2] | what << 2 * (chosen & 3));
+        }
+    }
+    free(with), free(kept), free(piece);
     return part;
 }
 
-/* The ratings of one part, by the users' new numbers. */
-static inline ratings_lists ratings_list(const ratings *r, const unsigned char *part, int which)
+/* Room for the lists of all users, `count[number]` ratings each; *next: where the first of each goes. */
+static inline ratings_lists ratings_room(pu_int users, const pu_int *count, pu_int **next)
 {
-    const movielens_rating *at = r->all.rating;
-    pu_int i, count = 0, *next = (pu_int *)need_bytes(((size_t)r->users + 1) * sizeof(pu_int));
     ratings_lists l;
-    for (i = 0; i < r->all.count; i++) count += part[i] == which;
-    l.start = (pu_int *)need_bytes(((size_t)r->users + 1) * sizeof(pu_int));
-    l.item = (pu_int *)need_bytes(((size_t)count + 1) * sizeof(pu_int));
-    l.y = need_reals(count + 1);
-    for (i = 0; i < r->all.count; i++) l.start[r->number[at[i].user] + 1] += part[i] == which;
-    for (i = 0; i < r->users; i++) l.start[i + 1] += l.start[i], next[i] = l.start[i];
-    for (i = 0; i < r->all.count; i++)
-        if (part[i] == which) {
-            const pu_int to = next[r->number[at[i].user]]++;
-            l.item[to] = at[i].item, l.y[to] = (pu_real)at[i].value;
-        }
-    free(next);
+    pu_int i;
+    l.start = (pu_int *)need_bytes(((size_t)users + 1) * sizeof(pu_int));
+    for (i = 0; i < users; i++) l.start[i + 1] = l.start[i] + count[i];
+    l.item = (pu_int *)need_bytes(((size_t)l.start[users] + 1) * sizeof(pu_int));
+    l.y = need_reals(l.start[users] + 1);
+    *next = (pu_int *)need_bytes((size_t)users * sizeof(pu_int));
+    memcpy(*next, l.start, (size_t)users * sizeof(pu_int));
     return l;
 }
 
+/* Gives back what is behind the first `count` of them. */
+static inline void *ratings_shrink(void *block, size_t count, size_t size)
+{
+    void *smaller = realloc(block, (count + 1) * size);
+    return smaller ? smaller : block;
+}
+
+/* The training ratings stay in the memory of all ratings, the others get some of their own. Users are numbered in their order,
+   those with training ratings first, so that training ratings stay in theirs. */
 static inline void ratings_split(ratings *r, long seed, int validation)
 {
-    unsigned char *part = ratings_parts(r, seed, validation);
-    pu_int i, seen = 0, unseen;
-    r->users = r->all.users, r->items = r->all.items;
-    r->number = (pu_int *)need_bytes((size_t)r->users * sizeof(pu_int));
-    for (i = 0; i < r->all.count; i++)
-        if (part[i] == 0) r->number[r->all.rating[i].user] = 1;
+    movielens *const m = &r->all;
+    const size_t users = (size_t)m->users, room = (users + 1) * sizeof(pu_int);
+    unsigned char *part = ratings_parts(m->count, seed, validation);
+    pu_int *count[3], *next[3], i, seen = 0, unseen;
+    long k, train = 0;
+    int p;
+    r->users = m->users, r->items = m->items;
+    r->number = (pu_int *)need_bytes(room);
+    for (p = 0; p < 3; p++) count[p] = (pu_int *)need_bytes(room);
+    for (k = 0; k < m->count; k++)
+        if (ratings_part(part, k) == RATINGS_TRAIN) r->number[movielens_user(m, k)] = 1;
     for (i = 0; i < r->users; i++) r->seen += r->number[i];
     for (unseen = r->seen, i = 0; i < r->users; i++) r->number[i] = r->number[i] ? seen++ : unseen++;
-    r->train = ratings_list(r, part, 0), r->valid = ratings_list(r, part, 1), r->test = ratings_list(r, part, 2);
-    free(part), free(r->all.rating), r->all.rating = NULL;
+    for (k = 0; k < m->count; k++) count[ratings_part(part, k)][r->number[movielens_user(m, k)]]++;
+    r->valid = ratings_room(r->users, count[RATINGS_VALID], &next[RATINGS_VALID]);
+    r->test = ratings_room(r->users, count[RATINGS_TEST], &next[RATINGS_TEST]);
+    for (k = 0; k < m->count; k++) {
+        const pu_int item = movielens_item(m, k);
+        p = ratings_part(part, k);
+        if (p == RATINGS_TRAIN) {
+            memcpy((char *)m->pair + (size_t)train * sizeof item, &item, sizeof item); /* never beyond pair k */
+            m->value[train++] = m->value[k];
+        } else {
+            const ratings_lists *const to = p == RATINGS_VALID ? &r->valid : &r->test;
+            const pu_int at = next[p][r->number[movielens_user(m, k)]]++;
+            to->item[at] = item, to->y[at] = m->value[k];
+        }
+    }
+    free(part), free(next[RATINGS_VALID]), free(next[RATINGS_TEST]);
+    r->train.start = (pu_int *)need_bytes(room);
+    for (i = 0; i < r->users; i++) r->train.start[i + 1] = r->train.start[i] + count[RATINGS_TRAIN][i];
+    for (p = 0; p < 3; p++) free(count[p]);
+    r->train.item = (pu_int *)ratings_shrink(m->pair, (size_t)train, sizeof(pu_int));
+    r->train.y = (pu_real *)ratings_shrink(m->value, (size_t)train, sizeof(pu_real));
+    m->pair = NULL, m->value = NULL;
     r->data = pu_data_lists(r->seen, r->items, r->train.start, r->train.item, r->train.y);
 }
 

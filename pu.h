@@ -1025,7 +1025,7 @@ typedef struct {
     pu_int near_best;                    /* starts that end as low as the best one: within 0.01 of the NLL of all data
                                             (validation: 1e-4 of its value) */
     double worst;                        /* the largest end; ends are what theta is kept by, and `best` is the smallest */
-    char peer_what[104];                 /* where.what of another process of a team, or about a checkpoint, which points to it */
+    char peer_what[240];                 /* where.what of another process of a team, or about a checkpoint, which points to it */
     char plan[160];                      /* the optimiser in words, and why where it was chosen */
     const pu_real *theta;                /* params: the current point (valid within the call) */
     pu_report last;                      /* of the last gradient: engine, plan, errors */
@@ -1060,7 +1060,8 @@ typedef struct {
                                             0 = L-BFGS: until it has converged, see pu_fit; else never */
     double seconds;                      /* > 0: stop after that time; needs clock */
     double (*clock)(void *user);         /* seconds since whenever */
-    double (*validate)(pu_model *model, const pu_real *theta, void *user); /* smaller is better; NaN stops the fit */
+    double (*validate)(pu_model *model, const pu_real *theta, void *user); /* smaller is better; NaN stops the fit. Of the last
+                                            point in any case, then after its progress and its checkpoint */
     pu_int validate_every;               /* steps; 0 = 10. Refused without validate, as patience is */
     pu_int patience;                     /* validations without improvement before stopping; 0 = never */
     int (*progress)(const pu_fit_report *now, void *user); /* nonzero: stop */
@@ -1074,11 +1075,12 @@ typedef struct {
                                             two system calls may leave the new file under its other name alone */
     pu_int checkpoint_every;             /* steps; 0 = 10; always at the end. Refused without checkpoint */
     int resume;                          /* begin from `checkpoint` if it is there; the end is the same to the bit as
-                                            without the break. Refused when it is damaged or of a machine with the other
-                                            byte order, or when the model, the number of data, precision, version or an
-                                            option that a step depends on is another: where.what names it. `steps` may
-                                            be larger than it was, unless the schedule depends on it (COSINE, TAIL,
-                                            HYPERBOLIC with the default decay) or there are several starts */
+                                            without the break. Refused when it is damaged, or when the model, the number of data,
+                                            precision, byte order, version or an option that a step depends on is another:
+                                            where.what says "fit.rate is 0.01 here, 0.02 in the checkpoint". `steps` may
+                                            be larger than it was, as if that had been asked for at once, unless the schedule
+                                            depends on it (COSINE, TAIL, HYPERBOLIC with the default decay) or there are several
+                                            starts. The file begins with a text that tells all this, and how far it is */
     pu_int starts;                       /* S > 1: fits from S starts, one after the other, of `steps` each; the best end is
                                             the result. See pu_fit */
     const pu_team *team;                 /* several processes make this fit, see pu_team; NULL = this one alone */
@@ -29368,15 +29370,27 @@ PU__FN const char *pu__team_wrong(const pu_team *team)
     return NULL;
 }
 
-/* team.swap, in messages that have lengths of 31 bits. */
+/* Did the numbers give out at this theta, so that a shorter step may help? Any other failure is the
+   caller's mistake. PU_E_NONFINITE: canonical arrays made from theta; the data were found finite at the
+   first step. */
+PU__FN int pu__fit_too_far(pu_status status)
+{
+    return status == PU_NONFINITE || status == PU_BREAKDOWN || status == PU_E_NOT_DEFINITE ||
+           status == PU_E_NOT_POSITIVE || status == PU_E_NONFINITE;
+}
+
+#ifndef PU__TEAM_BYTES
+#define PU__TEAM_BYTES ((size_t)1 << 30) /* of a message: lengths of 31 bits */
+#endif
+
+/* team.swap, in messages of such lengths. A status that a line search would take for a step too far is one of the team's, too. */
 PU__FN pu_status pu__team_swap(const pu_team *team, int peer, const void *out, void *in, size_t bytes)
 {
-    const size_t most = (size_t)1 << 30;
-    for (size_t at = 0; at < bytes; at += most) {
-        size_t length = bytes - at < most ? bytes - at : most;
+    for (size_t at = 0; at < bytes; at += PU__TEAM_BYTES) {
+        size_t length = bytes - at < PU__TEAM_BYTES ? bytes - at : PU__TEAM_BYTES;
         pu_status status = team->swap(team->user, peer, (const char *)out + at, (char *)in + at, length);
         if (status)
-            return status;
+            return status > 0 || pu__fit_too_far(status) ? PU_E_TEAM : status;
     }
     return PU_OK;
 }
@@ -29432,7 +29446,7 @@ PU_DEF pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x)
         int64_t peer = has ? team->rank + known : team->rank - known;
         for (size_t done = 0; done < bytes && peer < team->ranks && team->rank < 2 * known; done += sizeof unused) {
             size_t length = bytes - done < sizeof unused ? bytes - done : sizeof unused;
-            pu_status status = team->swap(team->user, (int)peer, has ? at + done : unused, has ? unused : at + done, length);
+            pu_status status = pu__team_swap(team, (int)peer, has ? at + done : unused, has ? unused : at + done, length);
             if (status)
                 return status;
         }
@@ -29444,9 +29458,8 @@ PU_DEF pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x)
 typedef struct {
     double rank, status, datum, column, index, most;
     double data, entries; /* sums, of integers */
-    double iterative, seconds; /* the largest */
-    double hash, differ;  /* of what must be the same; is it not? */
-    char what[104];
+    double iterative, seconds; /* of a part; the largest */
+    char what[240];
 } pu__voice;
 
 /* Each tells all others. A status of the team itself is returned, and nothing else. */
@@ -29474,8 +29487,6 @@ PU__FN pu_status pu__team_meet(const pu_team *team, pu__voice *voice)
         voice->entries += theirs.entries;
         voice->iterative = pu__max(voice->iterative, theirs.iterative);
         voice->seconds = pu__max(voice->seconds, theirs.seconds);
-        if (theirs.hash != mine.hash)
-            voice->differ = 1;
     }
     return PU_OK;
 }
@@ -30328,12 +30339,13 @@ PU_DEF pu_status pu_model_load(const pu_model *model, const char *file, pu_real 
    >>optimise   one step of a fit: its gradient, then Adam, SGD or L-BFGS
    ------------------------------------------------------------------------------------------------ */
 
-/* A number that a checkpoint must have in common with the fit that takes it up, and what to say where it has not. */
+/* A number that a checkpoint must have in common with the fit that takes it up: its name, and words for 0, 1, .. with | between
+   them, where it has any. */
 typedef struct {
-    const char *wrong;
+    const char *name, *words;
     double value;
 } pu__agreed;
-enum { PU__AGREED_COUNT = 56 };
+enum { PU__AGREED_COUNT = 53 };
 
 /* The priors of a model, with what makes a mean of them: data, how many of their entries are observed. */
 typedef struct {
@@ -30455,6 +30467,8 @@ typedef struct {
     pu_int *id;
     struct pu__tally *tallies;
     int alike;
+    /* Has this process's progress function ended the fit, which the others do not know yet? Any one's, which all know? */
+    int asks_to_stop, is_asked_to_stop;
 } pu__fit;
 enum { PU__FIT_OWN = offsetof(pu__fit, gradients) / sizeof(double) };
 
@@ -30663,9 +30677,9 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 
 /* What is told of the gradient of some data, or of several such: its status (a failure alone), how many data, and times these the objective;
    times their square the variances of objective and gradient; are these known, were all engines exact; PU_INEXACT or PU_DIVERGED, and
-   how often; pu__fit.lost. */
+   how often; pu__fit.lost. The first of a process: pu__team_trace of its point; does its progress function end the fit? */
 typedef struct pu__tally {
-    double status, data, objective, variance, error, known, exact, doubt, doubtful, lost;
+    double status, data, objective, variance, error, known, exact, doubt, doubtful, lost, trace, stop;
 } pu__tally;
 
 /* Adds what the last gradient tells, of so many data. */
@@ -30694,7 +30708,7 @@ PU__FN pu_status pu__team_leaf(pu__fit *fit, const pu_real *theta, pu_int part, 
     const pu_team *team = fit->o->team;
     pu_int parts = pu__team_parts(team), batch = fit->o->batch;
     pu_data data = *fit->data;
-    pu__tally none = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0};
+    pu__tally none = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0};
     *tally = none;
     data.id = fit->id ? fit->id : data.id;
     if (team->split == PU_TEAM_DATA) {
@@ -30715,6 +30729,8 @@ PU__FN pu_status pu__team_leaf(pu__fit *fit, const pu_real *theta, pu_int part, 
     }
     pu_status status = pu__fit_part_gradient(fit, theta, &data, team->split == PU_TEAM_PROBES ? part : 0, NULL, out);
     if (pu__fatal(status)) {
+        pu_where *where = &fit->report->last.where;
+        where->datum = data.pick && where->datum >= 0 ? data.pick[where->datum] : where->datum;
         tally->status = (double)status;
         return status;
     }
@@ -30762,11 +30778,15 @@ PU__FN pu_status pu__fit_agree_status(const pu__fit *fit, pu_status status)
     const pu_team *team = fit->o->team;
     pu__voice voice = PU__ZERO;
     pu__text text = {voice.what, 0, sizeof voice.what};
+    pu_int first, count;
     if (!team)
         return status;
     voice.rank = (double)team->rank;
     voice.status = (double)status;
-    voice.datum = (double)where->datum;
+    /* its number among all data */
+    if (pu_team_share(team, &first, &count) || where->datum < 0)
+        first = 0;
+    voice.datum = (double)(where->datum + first);
     voice.column = (double)where->column;
     voice.index = (double)where->index;
     voice.most = (double)where->most;
@@ -30784,6 +30804,16 @@ PU__FN pu_status pu__fit_agree_status(const pu__fit *fit, pu_status status)
     return last->status;
 }
 
+/* A number of theta, the same where it is the same to the bit: of a thousand entries, others in every gradient. */
+PU__FN double pu__team_trace(const pu__fit *fit, const pu_real *theta)
+{
+    pu_int apart = fit->n / 1000 + 1;
+    uint64_t hash = PU__FNV;
+    for (pu_int i = (pu_int)fit->place % apart; i < fit->n; i += apart)
+        hash = pu__fnv(hash, theta + i, sizeof *theta);
+    return (double)(hash >> 11);
+}
+
 /* The sum over all data of a step, or of all, times their number each, into g, and what all parts tell. */
 PU__FN pu_status pu__team_gradient(pu__fit *fit, const pu_real *theta, pu_real *g, pu__tally *all)
 {
@@ -30793,9 +30823,19 @@ PU__FN pu_status pu__team_gradient(pu__fit *fit, const pu_real *theta, pu_real *
     memset(fit->tallies, 0, (size_t)(team->ranks * most) * sizeof(pu__tally));
     fit->room.piece[0] = g;
     pu_status own = pu__team_own(fit, theta, 0, parts, &next);
+    fit->tallies[team->rank * most].trace = pu__team_trace(fit, theta);
+    fit->tallies[team->rank * most].stop = fit->asks_to_stop;
     pu_status gone = pu_team_gather(team, (size_t)most * sizeof(pu__tally), fit->tallies);
     if (gone)
         return pu__refuse(&fit->report->last, gone, "team.swap");
+    for (int r = 0; r < team->ranks; r++) {
+        fit->is_asked_to_stop |= fit->tallies[r * most].stop > 0;
+        if (fit->tallies[r * most].trace == fit->tallies->trace)
+            continue;
+        gone = pu__refuse(&fit->report->last, PU_E_TEAM, "theta (not as on the first process any more: another build or processor?)");
+        fit->report->last.where.rank = r;
+        return gone;
+    }
     fit->gradients = before;
     for (int r = 0; r < team->ranks; r++)
         for (pu_int p = pu__team_first(team, r); p < pu__team_first(team, r + 1); p++) {
@@ -30827,7 +30867,7 @@ PU__FN pu_status pu__team_gradient(pu__fit *fit, const pu_real *theta, pu_real *
 PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g)
 {
     pu_real *part = fit->part;
-    pu__tally all = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0};
+    pu__tally all = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0};
     pu_int n = fit->n, data;
     int is_sum = part || fit->o->team;
     fit->lost = 0;
@@ -30859,15 +30899,6 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     if (!pu__finite_double(fit->objective + fit->objective_se + fit->gradient + fit->gradient_se))
         return pu__refuse(&fit->report->last, PU_NONFINITE, "|gradient|");
     return PU_OK;
-}
-
-/* Did the numbers give out at this theta, so that a shorter step may help? Any other failure is the
-   caller's mistake. PU_E_NONFINITE: canonical arrays made from theta; the data were found finite at the
-   first step. */
-PU__FN int pu__fit_too_far(pu_status status)
-{
-    return status == PU_NONFINITE || status == PU_BREAKDOWN || status == PU_E_NOT_DEFINITE ||
-           status == PU_E_NOT_POSITIVE || status == PU_E_NONFINITE;
 }
 
 /* theta is the best point so far, by this value, after so many steps. */
@@ -31388,7 +31419,8 @@ PU__FN pu_status pu__fit_newton(pu__fit *fit, int *is_done)
         pu__newton_learn(fit);
         pu__lbfgs_accept(fit, 1);
     }
-    r->last = last;
+    if (!status || pu__fit_too_far(status))
+        r->last = last;
     fit->objective = value;
     fit->doubt = 0;
     fit->gradient = pu__gradient_norm(fit, fit->g);
@@ -31440,7 +31472,8 @@ PU__FN pu_status pu__fit_leap(pu__fit *fit, int *is_done)
     }
     fit->leaps++;
     fit->rejected++;
-    fit->report->last = last;
+    if (!status || pu__fit_too_far(status))
+        fit->report->last = last;
     fit->objective = value;
     fit->doubt = 0;
     fit->gradient = pu__gradient_norm(fit, fit->g);
@@ -31483,6 +31516,8 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     if (!status && !(best < HUGE_VAL))
         status = pu__fit_polish(fit, value - least, &best, &best_doubt);
     fit->held = fit->idle = fit->within = 0;
+    if (status)
+        return status;
     if (fit->exact && best < HUGE_VAL) {
         fit->objective = best;
         fit->doubt = best_doubt;
@@ -31492,8 +31527,6 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
         pu__lbfgs_accept(fit, 0);
         return PU_OK;
     }
-    if (status)
-        return status;
     r->last = last;
     fit->objective = value;
     fit->doubt = doubt;
@@ -31580,7 +31613,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
                 hi = t;
                 /* The first step knows no scale, and may be too long by orders of magnitude: where a line through the
                    slopes at both ends is zero. A slope that rounding has spoilt does not tell that. */
-                if (fit->held == 0 && there > 0 && fit->report->last.status != PU_INEXACT)
+                if (fit->held == 0 && there > 0 && fit->doubt != (double)PU_INEXACT)
                     middle = slope / (slope - there);
             }
             else if (there < 0.9 * slope && hi < 0 && tries < 10 && longer > t)
@@ -31605,25 +31638,25 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>checkpoint   a fit in a file: a mark, what must agree, the numbers, the arrays, checksums
+   >>checkpoint   a fit in a file: what must agree in words, the numbers, the arrays, checksums
    ------------------------------------------------------------------------------------------------ */
 
-/* The file, in the byte order of the machine:
-     8 bytes     PU__MAGIC
-     8 each      the numbers of pu__fit_list_agreed
-     8           FNV-1a hash of these
+/* The file:
+     text        PU__MAGIC, an end of line, lines "key: value" of what must agree, lines for people that begin with #, a line with the
+                 FNV-1a hash of all that, an empty line; then, in the byte order of the machine:
      8 each      the numbers of pu__fit before `model`
      ..          theta, best_theta, m, next, v, g, S, Y, rho, x, given, top_theta, top, ends: those of them that the fit has
      8           FNV-1a hash of the numbers and arrays */
 #ifndef PU_NO_STDIO
 
-#define PU__MAGIC "pu fit 4"
+#define PU__MAGIC "pu fit 5"
 
-/* One entry of pu__fit_list_agreed; a field of the fit's options, of its gradient's, of its solver's. */
-#define PU__AGREED(name, value)   {"made with another " name, (double)(value)}
-#define PU__AGREED_FIT(field)      PU__AGREED("fit." #field, o->field)
-#define PU__AGREED_GRADIENT(field) PU__AGREED("fit.gradient." #field, g->field)
-#define PU__AGREED_SOLVE(field)    PU__AGREED("fit.gradient.solve." #field, solve->field)
+/* One entry of pu__fit_list_agreed; a field of the fit's options, of its gradient's, of its solver's; one that is set or not. */
+#define PU__AGREED(name, words, value)     {name, words, (double)(value)}
+#define PU__AGREED_FIT(field)              PU__AGREED("fit." #field, "", o->field)
+#define PU__AGREED_GRADIENT(field)         PU__AGREED("fit.gradient." #field, "", g->field)
+#define PU__AGREED_SOLVE(field)            PU__AGREED("fit.gradient.solve." #field, "", solve->field)
+#define PU__AGREED_FLAG(name, value)       PU__AGREED(name, "no|yes", !!(value))
 
 /* A number of the model's priors. */
 PU__FN uint32_t pu__priors_hash(const pu_model *model)
@@ -31645,66 +31678,118 @@ PU__FN void pu__fit_list_agreed(pu__fit *fit)
     const pu_fit_options *o = fit->o;
     const pu_options *g = &o->gradient;
     const pu_solve_options *solve = &g->solve;
-    const char *name = fit->model->name ? fit->model->name : "";
     int to_the_end = o->schedule == PU_RATE_COSINE || o->schedule == PU_RATE_TAIL || o->starts > 1;
     const pu__agreed list[PU__AGREED_COUNT] = {
-        PU__AGREED("version of pu.h", (uint32_t)pu__fnv(PU__FNV, PU_VERSION, sizeof PU_VERSION)),
-        PU__AGREED("precision (PU_FLOAT)", sizeof(pu_real)),
-        PU__AGREED("model (its name)", (uint32_t)pu__fnv(PU__FNV, name, strlen(name))),
-        PU__AGREED("model (its number of parameters)", fit->n), PU__AGREED("model (its latent variables)", fit->D),
-        PU__AGREED("model.priors", pu__priors_hash(fit->model)),
-        PU__AGREED("number of data", fit->N), PU__AGREED("data.m", fit->data->m),
+        PU__AGREED("parameters", "", fit->n), PU__AGREED("latent variables", "", fit->D),
+        PU__AGREED("number of data", "", fit->N), PU__AGREED("data.m", "", fit->data->m),
+        PU__AGREED("model.priors (a number of them)", "none", fit->model->prior_count ? pu__priors_hash(fit->model) : 0),
         /* The optimiser. A schedule that looks at the last step makes `steps` one of them. */
-        PU__AGREED_FIT(optimizer), PU__AGREED_FIT(rate), PU__AGREED_FIT(schedule),
-        PU__AGREED_FIT(starts),
-        PU__AGREED("fit.steps (the schedule depends on it, or the next start)", to_the_end ? o->steps : 0),
-        PU__AGREED("fit.decay (the default depends on steps)", o->schedule == PU_RATE_HYPERBOLIC ? o->decay : 0),
+        PU__AGREED("fit.optimizer", "chosen|Adam|SGD|L-BFGS", o->optimizer), PU__AGREED_FIT(rate),
+        PU__AGREED("fit.schedule", "constant|cosine|hyperbolic|tail", o->schedule), PU__AGREED_FIT(starts),
+        PU__AGREED("fit.steps (schedule or next start need it)", "any", to_the_end ? o->steps : 0),
+        PU__AGREED("fit.decay (by default of fit.steps)", "unused", o->schedule == PU_RATE_HYPERBOLIC ? o->decay : 0),
         PU__AGREED_FIT(momentum), PU__AGREED_FIT(beta1), PU__AGREED_FIT(beta2), PU__AGREED_FIT(epsilon),
-        PU__AGREED("fit.history", fit->pairs),
+        PU__AGREED("fit.history", "", fit->pairs),
         /* Batches, noise, reasons to stop. */
-        PU__AGREED_FIT(batch), PU__AGREED_FIT(accumulate), PU__AGREED("fit.fixed_probes", !!o->fixed_probes),
-        PU__AGREED("fit.warm_start", !!o->warm_start), PU__AGREED_FIT(tolerance),
-        PU__AGREED("fit.team.parts (0: no team)", o->team ? pu__team_parts(o->team) : 0),
-        PU__AGREED("fit.team.split", o->team ? o->team->split : 0),
-        PU__AGREED("fit.validate", !!o->validate), PU__AGREED_FIT(validate_every), PU__AGREED_FIT(patience),
+        PU__AGREED("fit.batch", "all data", o->batch), PU__AGREED_FIT(accumulate), PU__AGREED_FLAG("fit.fixed_probes", o->fixed_probes),
+        PU__AGREED_FLAG("fit.warm_start", o->warm_start), PU__AGREED_FIT(tolerance),
+        PU__AGREED("fit.team.parts", "no team", o->team ? pu__team_parts(o->team) : 0),
+        PU__AGREED("fit.team.split", "data|probes", o->team ? o->team->split : 0),
+        PU__AGREED_FLAG("fit.validate", o->validate), PU__AGREED_FIT(validate_every), PU__AGREED("fit.patience", "any", o->patience),
         /* The gradient. */
-        PU__AGREED_GRADIENT(kind), PU__AGREED_GRADIENT(engine), PU__AGREED_GRADIENT(samples),
-        PU__AGREED("fit.gradient.seed", g->seed >> 32), PU__AGREED("fit.gradient.seed", g->seed & 0xffffffffu),
-        PU__AGREED_GRADIENT(step), PU__AGREED("fit.gradient.lanes", g->lanes ? g->lanes : 4),
-        PU__AGREED_GRADIENT(columns), PU__AGREED_GRADIENT(groups),
-        PU__AGREED("fit.gradient.rao_blackwell", !!g->rao_blackwell), PU__AGREED_GRADIENT(error),
+        PU__AGREED("fit.gradient.kind", "network|output|Monte Carlo|exact", g->kind),
+        PU__AGREED("fit.gradient.engine", "chosen|iterative|dense|dual|banded|kalman|cholmod|schur|auto", g->engine),
+        PU__AGREED_GRADIENT(samples), PU__AGREED("fit.gradient.seed / 2^32", "", g->seed >> 32),
+        PU__AGREED("fit.gradient.seed modulo 2^32", "", g->seed & 0xffffffffu), PU__AGREED_GRADIENT(step),
+        PU__AGREED("fit.gradient.lanes", "", g->lanes ? g->lanes : 4), PU__AGREED_GRADIENT(columns), PU__AGREED_GRADIENT(groups),
+        PU__AGREED_FLAG("fit.gradient.rao_blackwell", g->rao_blackwell), PU__AGREED_GRADIENT(error),
         PU__AGREED_GRADIENT(most_samples), PU__AGREED_GRADIENT(most_iterations),
-        PU__AGREED("fit.gradient.no_control_variate", !!g->no_control_variate),
-        PU__AGREED("fit.gradient.tied_psi", !!g->tied_psi),
-        PU__AGREED("fit.gradient.constant_precond", !!g->constant_precond),
-        PU__AGREED("fit.gradient.backend", pu__is_far(g->backend)),
+        PU__AGREED_FLAG("fit.gradient.no_control_variate", g->no_control_variate),
+        PU__AGREED_FLAG("fit.gradient.tied_psi", g->tied_psi),
+        PU__AGREED_FLAG("fit.gradient.constant_precond", g->constant_precond),
+        PU__AGREED("fit.gradient.backend", "host|device", pu__is_far(g->backend)),
         /* Its solver. */
-        PU__AGREED_SOLVE(iterations), PU__AGREED_SOLVE(solver), PU__AGREED_SOLVE(tolerance), PU__AGREED_SOLVE(absolute2),
-        PU__AGREED_SOLVE(check_every), PU__AGREED_SOLVE(adjoint), PU__AGREED_SOLVE(tape_every),
-        PU__AGREED("fit.gradient.solve.no_repeat", !!solve->no_repeat), PU__AGREED("fit.gradient.solve.M", !!solve->M),
-        PU__AGREED_SOLVE(preconditioner)};
+        PU__AGREED_SOLVE(iterations), PU__AGREED("fit.gradient.solve.solver", "CG|PCG|SD|GD", solve->solver),
+        PU__AGREED_SOLVE(tolerance), PU__AGREED_SOLVE(absolute2), PU__AGREED_SOLVE(check_every),
+        PU__AGREED("fit.gradient.solve.adjoint", "full|shortcut|reorthogonal|auto", solve->adjoint), PU__AGREED_SOLVE(tape_every),
+        PU__AGREED_FLAG("fit.gradient.solve.no_repeat", solve->no_repeat), PU__AGREED_FLAG("fit.gradient.solve.M", solve->M),
+        PU__AGREED("fit.gradient.solve.preconditioner", "diagonal|SSOR|incomplete", solve->preconditioner)};
     memcpy(fit->agreed, list, sizeof list);
 }
 
-#define PU__DAMAGED "damaged (checksum, length, a number out of range), or in the other byte order"
+#define PU__DAMAGED "damaged (checksum, length, a number out of range)"
 
-/* The list to or from the file. Returns what is wrong with the file: the first entry that differs. */
-PU__FN const char *pu__fit_agree(const pu__fit *fit, FILE *file, int is_write)
+/* Its value as a text: the word for it, or its digits. */
+PU__FN void pu__agreed_value(const pu__agreed *a, char *value)
 {
-    double number[PU__AGREED_COUNT];
-    uint64_t h, told;
-    for (int i = 0; i < PU__AGREED_COUNT; i++)
-        number[i] = fit->agreed[i].value;
-    h = pu__fnv(PU__FNV, number, sizeof number);
+    pu__text text = {value, 0, PU__TEXT_LINE};
+    const char *word = a->words;
+    for (double i = 0; i < a->value && *word; i++) {
+        word += strcspn(word, "|");
+        word += *word == '|';
+    }
+    size_t length = a->value >= 0 && a->value == floor(a->value) ? strcspn(word, "|") : 0;
+    memcpy(value, word, length);
+    value[length] = 0;
+    if (!length)
+        pu__put_double(&text, a->value);
+}
+
+/* One line to or from the file. The first that differs is told in `differ`. */
+PU__FN void pu__fit_line(pu__stream *s, const char *key, const char *mine, pu__text *differ)
+{
+    char value[PU__TEXT_LINE], here[PU__TEXT_LINE];
+    pu__saved_value(here, mine);
+    memcpy(value, here, sizeof value);
+    pu__stream_line(s, key, value);
+    if (!s->is_write && !s->failed && !differ->used && strcmp(here, value))
+        pu__put_differ(differ, key, here, value, "the checkpoint");
+}
+
+/* For people: where the fit stands. */
+PU__FN void pu__fit_tell_people(const pu__fit *fit, pu__stream *s)
+{
+    char line[PU__TEXT_LINE];
+    pu__text text = {line, 0, sizeof line};
+    pu__stream_put(s, "# A fit on its way, which pu_fit goes on with where fit.resume is set. Text to an empty line, then numbers.\n");
+    pu__put_number(&text, "# Steps done: ", (pu_int)fit->step);
+    pu__put_number(&text, " of ", fit->report->steps);
+    pu__put_number(&text, ", start ", fit->o->starts > 1 ? (pu_int)fit->start : -1);
+    pu__put(&text, ". Objective ");
+    pu__put_double(&text, fit->objective);
+    if (fit->best_step >= 0) {
+        pu__put(&text, ", best ");
+        pu__put_double(&text, fit->best);
+        pu__put_number(&text, " at step ", (pu_int)fit->best_step);
+    }
+    pu__put(&text, fit->stop > 0 ? ". At its end: " : "");
+    pu__put(&text, fit->stop > 0 ? pu_fit_stop_text((pu_fit_stop)(int)fit->stop) : "");
+    pu__stream_put(s, line);
+    pu__stream_put(s, "\n");
+}
+
+/* The text to or from the file, behind the mark. Returns what is wrong with the file: the first line that differs, told in `differ`. */
+PU__FN const char *pu__fit_agree(const pu__fit *fit, FILE *file, int is_write, pu__text *differ)
+{
+    pu__stream s = pu__stream_make(file, is_write);
+    char value[PU__TEXT_LINE], end = '\n';
     if (is_write)
-        return fwrite(number, sizeof number, 1, file) && fwrite(&h, sizeof h, 1, file) ? NULL : PU__DAMAGED;
-    if (!fread(number, sizeof number, 1, file) || !fread(&told, sizeof told, 1, file) ||
-        told != pu__fnv(PU__FNV, number, sizeof number))
+        pu__fit_tell_people(fit, &s);
+    pu__fit_line(&s, "pu.h", PU_VERSION, differ);
+    pu__fit_line(&s, "model", fit->model->name, differ);
+    pu__fit_line(&s, "numbers", pu__numbers_here(), differ);
+    for (int i = 0; i < PU__AGREED_COUNT; i++) {
+        pu__agreed_value(&fit->agreed[i], value);
+        pu__fit_line(&s, fit->agreed[i].name, value, differ);
+        /* lists of other versions have other lines */
+        if (s.failed && differ->used)
+            return differ->at;
+    }
+    pu__stream_sum(&s);
+    pu__stream_pass(&s, &end, 1);
+    if (s.failed || end != '\n')
         return PU__DAMAGED;
-    for (int i = 0; i < PU__AGREED_COUNT; i++)
-        if (number[i] != fit->agreed[i].value)
-            return fit->agreed[i].wrong;
-    return NULL;
+    return differ->used ? differ->at : NULL;
 }
 
 /* Is every count that was read from a file in its range, and an integer? A checksum is no proof: anybody can make one. */
@@ -31806,8 +31891,9 @@ PU__FN const char *pu__checkpoint_find(const char *name, char *path, FILE **file
 PU__FN int pu__checkpoint_write(void *self, FILE *file)
 {
     pu__fit *fit = (pu__fit *)self;
+    pu__text unused = PU__ZERO;
     uint64_t h;
-    return fwrite(PU__MAGIC, 8, 1, file) && !pu__fit_agree(fit, file, 1) && pu__fit_transfer(fit, file, 1, &h) &&
+    return fwrite(PU__MAGIC "\n", 9, 1, file) && !pu__fit_agree(fit, file, 1, &unused) && pu__fit_transfer(fit, file, 1, &h) &&
            fwrite(&h, sizeof h, 1, file);
 }
 
@@ -31833,30 +31919,31 @@ PU__FN pu_status pu__fit_refuse_file(pu_fit_report *report, const char *wrong)
     return pu__refuse(&report->last, PU_E_FILE, report->peer_what);
 }
 
-/* Begins from the checkpoint if that is wanted and there is one. Returns what is wrong with it; the numbers
-   of the fit are then as they were. */
-PU__FN const char *pu__fit_resume(pu__fit *fit)
+/* Begins from the checkpoint if that is wanted and there is one. Where something is wrong with it the numbers of the fit are as they
+   were. */
+PU__FN pu_status pu__fit_resume(pu__fit *fit)
 {
     pu__fit fresh = *fit;
-    char magic[8], path[PU__PATH];
+    char magic[9], path[PU__PATH], words[sizeof fit->report->peer_what] = "";
+    pu__text text = {words, 0, sizeof words};
     uint64_t h, told;
-    if (!fit->o->resume)
-        return NULL;
     FILE *file;
     const char *wrong = pu__checkpoint_find(fit->o->checkpoint, path, &file);
     if (!file)
-        return wrong;
-    if (!fread(magic, 8, 1, file) || memcmp(magic, PU__MAGIC, 8))
+        return pu__fit_refuse_file(fit->report, wrong);
+    if (!fread(magic, 9, 1, file) || memcmp(magic, PU__MAGIC "\n", 9))
         wrong = "not a checkpoint of this version of the library";
     else
-        wrong = pu__fit_agree(fit, file, 0);
+        wrong = pu__fit_agree(fit, file, 0, &text);
     if (!wrong) {
         if (!pu__fit_transfer(fit, file, 0, &h) || !fread(&told, sizeof told, 1, file) || told != h ||
             fgetc(file) != EOF)
             wrong = PU__DAMAGED;
-        else if (fit->step > (double)fit->report->steps)
-            wrong = "has done more steps than fit.steps";
-        else if (!pu__fit_is_sound(fit))
+        else if (fit->step > (double)fit->report->steps) {
+            pu__put_whole(&text, "has done more steps than fit.steps: ", fit->step);
+            pu__put_number(&text, ", not ", fit->report->steps);
+            wrong = words;
+        } else if (!pu__fit_is_sound(fit))
             wrong = PU__DAMAGED;
         /* The numbers of the best start, which become those of the fit. */
         else if (fit->done > fit->failed) {
@@ -31873,7 +31960,7 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
     fit->report->resumed = (int)pu__min((pu_int)(fit->earlier + fit->step), INT32_MAX);
     fit->report->stop = (pu_fit_stop)(int)fit->stop;
     fit->exact = fit->known > 1;
-    return wrong;
+    return pu__fit_refuse_file(fit->report, wrong);
 }
 
 #endif
@@ -31950,6 +32037,57 @@ PU__FN int pu__is_unobserved(const pu_data *data)
     return n == data->n;
 }
 
+/* Count data of these, from number `first` on. */
+PU__FN pu_data pu__data_range(const pu_data *data, pu_int first, pu_int count)
+{
+    pu_data range = *data;
+    pu_int from = first * pu__data_stride(data);
+    range.n = count;
+    range.start = data->start ? data->start + first : NULL;
+    range.y = data->kind == PU_DATA_LISTS ? data->y : data->y + from;
+    range.mask = data->mask ? data->mask + from : NULL;
+    range.id = data->id ? data->id + first : NULL;
+    return range;
+}
+
+/* Of the most expensive part of a team's data: how long it takes, and does any part need the iterative engine? Both depend on
+   which data have a pattern in common, hence on parts; of a process's data they would depend on the number of processes. */
+PU__FN void pu__team_plan(const pu__fit *fit, pu__voice *voice)
+{
+    const pu_team *team = fit->o->team;
+    pu_int parts = pu__team_parts(team), own = pu__cut(team->total, parts, pu__team_first(team, team->rank));
+    for (pu_int p = pu__team_first(team, team->rank); p < pu__team_first(team, team->rank + 1); p++) {
+        pu_int first = pu__cut(team->total, parts, p), count = pu__cut(team->total, parts, p + 1) - first;
+        pu_data data = pu__data_range(fit->data, first - own, count);
+        pu_report report;
+        size_t bytes;
+        if (!count || pu_model_gradient_bytes(fit->model, &data, &fit->o->gradient, 0, &bytes, &report))
+            continue;
+        voice->iterative += (double)report.served[PU_ITERATIVE];
+        voice->seconds = pu__max(voice->seconds, report.seconds);
+    }
+}
+
+/* What must be the same on all processes, as far as numbers tell: theta with the model; data, where these are not shared out. Options:
+   pu__fit_same_options. */
+PU__FN void pu__team_hash(const pu__fit *fit, const pu_real *theta, uint64_t *hash)
+{
+    const pu_data *data = fit->data;
+    const char *name = fit->model->name ? fit->model->name : "";
+    pu_int row;
+    pu_real y;
+    hash[0] = pu__fnv(PU__FNV, theta, (size_t)fit->model->params * sizeof(pu_real));
+    hash[0] = pu__fnv(hash[0], name, strlen(name));
+    hash[1] = PU__FNV;
+    if (fit->o->team->split == PU_TEAM_DATA)
+        return;
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int p = pu__observed(data, n, 0, &row, &y); p >= 0; p = pu__observed(data, n, p + 1, &row, &y)) {
+            hash[1] = pu__fnv(hash[1], &row, sizeof row);
+            hash[1] = pu__fnv(hash[1], &y, sizeof y);
+        }
+}
+
 /* The model is set to theta, or refused it (status). Sizes and data are checked, priors made ready; of a team everybody is
    asked whether all is well and the same: report->last is then as of all data. */
 PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status status)
@@ -31959,6 +32097,7 @@ PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status
     pu_model *model = fit->model;
     pu_report *last = &fit->report->last;
     pu__voice voice = PU__ZERO;
+    uint64_t mine[2] = {0, 0}, told[2];
     size_t bytes;
     pu_int first, count = 0;
     int is_idle = team && !data->n;
@@ -31974,31 +32113,41 @@ PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status
     int is_empty = !status && (is_idle || pu__is_unobserved(data));
     if (!team)
         return is_empty ? pu__refuse(last, PU_E_ARGUMENT, "data (nothing is observed)") : status;
+    /* data that were refused may not be there */
+    if (!status)
+        pu__team_hash(fit, theta, mine);
+    memcpy(told, mine, sizeof mine);
+    pu_status gone = pu__fit_tell_all(fit, sizeof told, told);
+    if (gone)
+        return gone;
+    if (!status && told[0] != mine[0] && told[0])
+        status = pu__refuse(last, PU_E_TEAM, "theta or model (not as on the first process; pu_team_broadcast)");
+    if (!status && told[1] != mine[1] && told[0])
+        status = pu__refuse(last, PU_E_TEAM, "data (not as on the first process, with PU_TEAM_PROBES)");
     status = pu__fit_agree_status(fit, status);
     if (status)
         return status;
-    /* theta and model, as far as numbers tell; options: pu__fit_same_options */
-    uint64_t hash = pu__fnv(PU__FNV, theta, (size_t)model->params * sizeof(pu_real));
-    hash = pu__fnv(hash, model->name ? model->name : "", model->name ? strlen(model->name) : 0);
-    voice.hash = (double)(hash >> 11);
     voice.data = (double)!is_empty;
     voice.entries = fit->priors.entries;
     voice.iterative = (double)last->served[PU_ITERATIVE];
     voice.seconds = last->seconds;
+    if (team->split == PU_TEAM_DATA) {
+        voice.iterative = voice.seconds = 0;
+        pu__team_plan(fit, &voice);
+    }
     status = pu__team_meet(team, &voice);
     if (status)
         return pu__refuse(last, status, "team.swap");
-    if (voice.differ > 0)
-        return pu__refuse(last, PU_E_TEAM, "theta or model (not the same on every process: pu_team_broadcast)");
     if (!(voice.data > 0))
         return pu__refuse(last, PU_E_ARGUMENT, "data (nothing is observed)");
     fit->priors.model = model;
+    last->served[PU_ITERATIVE] = voice.iterative > 0;
+    last->seconds = voice.seconds;
     if (team->split == PU_TEAM_DATA) {
         fit->priors.entries = voice.entries;
         fit->priors.N = (double)team->total;
+        last->seconds *= (double)pu__team_parts(team);
     }
-    last->served[PU_ITERATIVE] = voice.iterative > 0;
-    last->seconds = voice.seconds;
     /* probes are shared out among the parts */
     if (team->split == PU_TEAM_PROBES && voice.iterative > 0 && !pu__is_open(&fit->o->gradient))
         fit->o->gradient.samples = pu__team_probes(team, fit->K);
@@ -32006,18 +32155,33 @@ PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status
 }
 
 #ifndef PU_NO_STDIO
-/* Have all processes of a team the same options? */
+/* Has everybody the options of the first process? The first of them that differs is told. */
 PU__FN pu_status pu__fit_same_options(const pu__fit *fit)
 {
-    pu__voice voice = PU__ZERO;
-    uint64_t hash = PU__FNV;
-    for (int i = 0; i < PU__AGREED_COUNT; i++)
-        hash = pu__fnv(hash, &fit->agreed[i].value, sizeof(double));
-    voice.hash = (double)(hash >> 11);
-    pu_status status = pu__team_meet(fit->o->team, &voice);
+    enum { ALSO = 4 };
+    static const char *const also[ALSO] = {"fit.steps", "fit.checkpoint", "fit.checkpoint_every", "fit.resume"};
+    const pu_fit_options *o = fit->o;
+    const double more[ALSO] = {(double)fit->report->steps, o->checkpoint ? 1 : 0, (double)o->checkpoint_every, o->resume ? 1 : 0};
+    double mine[PU__AGREED_COUNT + ALSO], told[PU__AGREED_COUNT + ALSO];
+    pu_report *last = &fit->report->last;
+    char what[104];
+    pu__text text = {what, 0, sizeof what};
+    int i = 0;
+    for (int k = 0; k < PU__AGREED_COUNT; k++)
+        mine[k] = fit->agreed[k].value;
+    memcpy(mine + PU__AGREED_COUNT, more, sizeof more);
+    memcpy(told, mine, sizeof mine);
+    pu_status status = pu__fit_tell_all(fit, sizeof told, told);
     if (status)
-        return pu__refuse(&fit->report->last, status, "team.swap");
-    return voice.differ > 0 ? pu__refuse(&fit->report->last, PU_E_TEAM, "options (not the same on every process)") : PU_OK;
+        return status;
+    while (i < PU__AGREED_COUNT + ALSO && told[i] == mine[i])
+        i++;
+    pu__put(&text, "options (not as on the first process: ");
+    if (i < PU__AGREED_COUNT + ALSO)
+        pu__put(&text, i < PU__AGREED_COUNT ? fit->agreed[i].name : also[i - PU__AGREED_COUNT]);
+    pu__put(&text, ")");
+    /* which copies the text */
+    return pu__fit_agree_status(fit, i < PU__AGREED_COUNT + ALSO ? pu__refuse(last, PU_E_TEAM, what) : PU_OK);
 }
 
 /* The state from the first process of a team to all. */
@@ -32516,6 +32680,24 @@ PU__FN pu_status pu__fit_tune(pu__fit *fit)
     return status ? pu__fit_fail(fit->report, status, NULL) : PU_OK;
 }
 
+/* Validation of the point at hand. Smaller is better. A NaN never is, and ends the fit. */
+PU__FN pu_status pu__fit_validate(pu__fit *fit)
+{
+    const pu_fit_options *o = fit->o;
+    double value = o->validate(fit->model, fit->theta, o->user);
+    pu_status status = pu__fit_tell_all(fit, sizeof value, &value);
+    if (status)
+        return status;
+    int is_best = value < fit->best;
+    fit->validation = value;
+    fit->stale = is_best ? 0 : fit->stale + 1;
+    if (is_best)
+        pu__fit_keep_best(fit, value, fit->step);
+    if (value != value || (o->patience && (pu_int)fit->stale >= o->patience))
+        fit->report->stop = PU_FIT_VALIDATION;
+    return PU_OK;
+}
+
 /* After a step: validation, the best point, the progress function. report->stop tells whether and why to
    end here; of several reasons the first counts, but the progress function is called in any case. */
 PU__FN pu_status pu__fit_judge(pu__fit *fit)
@@ -32524,19 +32706,10 @@ PU__FN pu_status pu__fit_judge(pu__fit *fit)
     pu_int step = (pu_int)fit->step;
     pu_fit_report *r = fit->report;
     pu_status status = PU_OK;
-    if (o->validate && (step % o->validate_every == 0 || step == r->steps)) {
-        /* Smaller is better. A NaN never is, and ends the fit. */
-        double value = o->validate(fit->model, fit->theta, o->user);
-        status = pu__fit_tell_all(fit, sizeof value, &value);
+    if (o->validate && step % o->validate_every == 0) {
+        status = pu__fit_validate(fit);
         if (status)
             return status;
-        int is_best = value < fit->best;
-        fit->validation = value;
-        fit->stale = is_best ? 0 : fit->stale + 1;
-        if (is_best)
-            pu__fit_keep_best(fit, value, fit->step);
-        if (value != value || (o->patience && (pu_int)fit->stale >= o->patience))
-            r->stop = PU_FIT_VALIDATION;
     }
     /* Fresh noise: |g| against its standard error, three times running. Without it the tolerance is
        absolute, and once is enough. */
@@ -32550,12 +32723,16 @@ PU__FN pu_status pu__fit_judge(pu__fit *fit)
     pu__fit_update_report(fit);
     if (!r->stop && o->seconds > 0 && r->seconds >= o->seconds)
         r->stop = PU_FIT_TIME;
-    if (o->progress && o->progress(r, o->user) && !r->stop)
-        r->stop = PU_FIT_CALLBACK;
-    /* time and progress are the first process's */
+    if (o->progress && o->progress(r, o->user)) {
+        fit->asks_to_stop = 1;
+        r->stop = r->stop ? r->stop : PU_FIT_CALLBACK;
+    }
+    /* time is the first process's; what others' progress functions ask for comes with the next gradient */
     double stop = (double)r->stop;
     status = pu__fit_tell_all(fit, sizeof stop, &stop);
     r->stop = (pu_fit_stop)(int)stop;
+    if (!r->stop && fit->is_asked_to_stop)
+        r->stop = PU_FIT_CALLBACK;
     return status;
 }
 
@@ -32593,6 +32770,13 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
                 return pu__fit_fail(r, status, NULL);
         }
 #endif
+    }
+    /* The last point is validated in any case. The checkpoint does not know of it: a fit that goes on from there for more steps would
+       not have looked at this point, had they been asked for at once. */
+    if (!r->stop && o->validate && r->step % o->validate_every != 0) {
+        pu_status status = pu__fit_validate(fit);
+        pu__fit_update_report(fit);
+        return status ? pu__fit_fail(r, status, NULL) : PU_OK;
     }
     return PU_OK;
 }
@@ -32723,9 +32907,9 @@ PU__FN pu_status pu__fit_starts(pu__fit *fit)
     pu__copy(fit->next, fit->top_theta, fit->n);
     pu__copy(fit->best_theta, fit->top_theta, fit->n);
     fit->sets = fit->model->sets - 1;
-    (void)pu__fit_gradient(fit, fit->theta, fit->g);
+    status = pu__fit_gradient(fit, fit->theta, fit->g);
     pu__fit_update_report(fit);
-    return PU_OK;
+    return pu__fatal(status) ? pu__fit_fail(r, status, NULL) : PU_OK;
 }
 
 /* The fit from its start, or from its checkpoint, to the end. theta (n) is the result: the best point, or
@@ -32744,15 +32928,14 @@ PU__FN PU__NOINLINE pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     pu__fit_defaults(o);
     pu_status status = PU_OK;
 #ifndef PU_NO_STDIO
-    const char *wrong = NULL;
     /* Before K and I are chosen: a checkpoint goes with PU_CHOOSE. A file that cannot be written shows before the first
        step, not after hours. */
     pu__fit_list_agreed(fit);
-    if (pu__fit_is_first(fit))
-        wrong = pu__fit_resume(fit);
-    if (!wrong && o->checkpoint && pu__fit_is_first(fit) && (pu_int)fit->step < r->steps)
-        wrong = pu__fit_save(fit, 1);
-    status = pu__fit_agree_status(fit, pu__fit_refuse_file(r, wrong));
+    if (o->resume && pu__fit_is_first(fit))
+        status = pu__fit_resume(fit);
+    if (!status && o->checkpoint && pu__fit_is_first(fit) && (pu_int)fit->step < r->steps)
+        status = pu__fit_refuse_file(r, pu__fit_save(fit, 1));
+    status = pu__fit_agree_status(fit, status);
     if (!status && o->team)
         status = pu__fit_same_options(fit);
     if (!status && o->team && o->resume)

@@ -40,10 +40,11 @@ enum { TOP = 100 }; /* most recommendations */
 typedef struct {
     fit_flags flags; /* first: pu_fit's user pointer serves the progress line, too */
     long factors, batch, accumulate, epochs, split_seed, validate, keep, top, lanes;
+    int dense;
     double loadings_prior, graded, means_prior, noise_prior; /* precisions; negative = from the data, see "priors" */
     double epsilon;
     int paper, schedule, decay, no_validation, train_nll;
-    const char *path, *checkpoint, *resume, *save, *load, *recommend, *predict, *predictions;
+    const char *path, *checkpoint, *resume, *save, *load, *recommend, *predict, *predictions, *simulate;
     ratings r;
     pu_options posterior;
     pu_workspace ws;
@@ -286,6 +287,18 @@ static int pilot_load(app *a, pilot_end *e, pu_real *theta)
     return good;
 }
 
+/* What the first process of a team has taken up, to all: its files may be there alone. */
+static void pilot_tell(app *a, const pu_team *team, int *loaded, pilot_end *e, pu_real *theta)
+{
+    pu_status status;
+    if (!team) return;
+    status = pu_team_broadcast(team, sizeof *loaded, loaded);
+    if (!status && *loaded) status = pu_team_broadcast(team, sizeof *e, e);
+    if (!status && *loaded) status = pu_team_broadcast(team, ((size_t)a->factors + 2) * sizeof *a->priors, a->priors);
+    if (!status && *loaded) status = pu_team_broadcast(team, (size_t)a->model.params * sizeof *theta, theta);
+    if (status) fail(1, "team.swap", pu_status_text(status));
+}
+
 /* After every epoch of a pilot: the priors of the best point so far are kept, and learned anew. */
 static int pilot_progress(const pu_fit_report *now, void *user)
 {
@@ -327,7 +340,8 @@ static void fit(app *a, pu_fit_options *options, pu_real *theta, pu_fit_report *
         return;
     }
     memset(&e, 0, sizeof e);
-    if (options->resume) loaded = pilot_load(a, &e, theta);
+    if (options->resume && team_rank() == 0) loaded = pilot_load(a, &e, theta);
+    if (options->resume) pilot_tell(a, options->team, &loaded, &e, theta);
     if (loaded && e.of != options->steps) { /* another pilot would have come before, and other priors of it */
         char why[160];
         snprintf(why, sizeof why, "is of a fit of %ld steps, half of them for its priors; %ld cannot go on from there", (long)e.of,
@@ -336,7 +350,7 @@ static void fit(app *a, pu_fit_options *options, pu_real *theta, pu_fit_report *
     }
     if (!loaded) {
         pilot(a, options, theta, report);
-        if (fit_interrupted) return;
+        if (report->stop == PU_FIT_CALLBACK) return;
         memcpy(e.magic, pilot_magic, sizeof e.magic);
         e.data = fingerprint(a), e.params = a->model.params, e.of = options->steps;
         e.step = report->step, e.best = report->best, e.best_step = report->best_step, e.seconds = report->seconds;
@@ -562,10 +576,10 @@ static void save_ready(const char *path)
 
 static void read_options(app *a, int argc, char **argv)
 {
-    option list[FIT_FLAGS + 28];
+    option list[FIT_FLAGS + 30];
     static const char *const fits[] = {"paper", "factors", "batch", "accumulate", "epochs", "steps", "rate", "validate", "schedule", "decay",
                                        "epsilon", "keep-every", "train-nll", "prior-loadings", "prior-graded", "prior-means",
-                                       "prior-noise", "gradient", "iterations", "engine"};
+                                       "prior-noise", "gradient", "iterations", "engine", "dense"};
     size_t i;
     int n = 0;
     const int paper = option_given(argc, argv, "paper", strlen("paper"));
@@ -579,6 +593,8 @@ static void read_options(app *a, int argc, char **argv)
         a->loadings_prior = a->means_prior = a->noise_prior = -1;
     }
     list[n++] = opt_text("data", "ratings.csv, ratings.dat or u.data of MovieLens, or .npy: n x 3, records, or user.npy,item.npy,rating.npy", &a->path);
+    list[n++] = opt_text("simulate", "USERS,ITEMS,RATINGS: make up ratings with margins like those of --data, to measure time and memory",
+                         &a->simulate);
     list[n++] = opt_flag("paper", "the paper's recipe: no priors, its optimiser, rate, epochs, solver; other flags count beside it",
                          &a->paper);
     list[n++] = opt_number("factors", "D, numbers per user", &a->factors, 1, 100000);
@@ -605,6 +621,7 @@ static void read_options(app *a, int argc, char **argv)
     list[n++] = opt_text("recommend", "what this user might like; several with commas between, or all", &a->recommend);
     list[n++] = opt_flag("train-nll", "NLL of the training ratings at the end: as long as a gradient of all users", &a->train_nll);
     list[n++] = opt_number("top", "how many recommendations", &a->top, 1, TOP);
+    list[n++] = opt_flag("dense", "Adam moves all items at every step, also those that no user of it has rated", &a->dense);
     list[n++] = opt_number("lanes", "sums kept apart, a gradient of memory each", &a->lanes, 1, 64);
     n += fit_flags_table(&a->flags, list + n);
     list[n++] = team_option();
@@ -620,6 +637,23 @@ static void read_options(app *a, int argc, char **argv)
         fail(2, "--resume", "names another file than --checkpoint");
     if (team_rank() > 0) return;
     file_ready(a->predictions), save_ready(a->save);
+}
+
+/* --simulate: the sizes, which are checked, and the ratings. */
+static void simulate(app *a)
+{
+    double size[3];
+    const char *at = a->simulate;
+    int i;
+    for (i = 0; i < 3; i++) {
+        char *end;
+        size[i] = strtod(at, &end);
+        if (end == at || (i < 2 && *end != ',') || (i == 2 && *end) || !(size[i] >= (i == 1 ? 8 : 1) && size[i] <= 2e9) || size[i] != floor(size[i]))
+            fail(2, "--simulate", "three whole numbers: users, items (at least 8), ratings");
+        at = end + 1;
+    }
+    if (size[2] < 100 || size[2] < size[0]) fail(2, "--simulate", "at least 100 ratings, and one for each user");
+    ratings_simulate(&a->r, (pu_int)size[0], (pu_int)size[1], size[2], a->split_seed);
 }
 
 /* What pu_fit is to do. */
@@ -638,6 +672,7 @@ static pu_fit_options fit_setup(app *a)
     o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL;
     if (o.checkpoint) o.checkpoint_every = (pu_int)a->keep;
     o.schedule = a->decay || a->schedule ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;
+    o.dense = a->dense;
     o.team = team_of(a->r.seen, PU_TEAM_DATA);
     a->share = team_data(a->r.data, o.team);
     if (o.team) { /* as many users a step, at least one for each part */
@@ -655,13 +690,13 @@ int main(int argc, char **argv)
     pu_fit_report report;
     pu_real *theta;
     pu_report last;
-    double test, nll = (double)NAN, nll_se = (double)NAN;
+    double test, nll = (double)NAN, nll_se = (double)NAN, processor;
     size_t bytes;
     json out;
     team_open(&argc, &argv);
     read_options(&a, argc, argv);
     device_open();
-    if (a.resume) {
+    if (a.resume && team_rank() == 0) {
         FILE *file = fopen(a.resume, "rb");
         if (!file) fail_errno("cannot read", a.resume);
         fclose(file);
@@ -670,6 +705,7 @@ int main(int argc, char **argv)
     if (!movielens_load(a.path, &a.r.all, read_progress, &a.flags)) fail(1, a.path, a.r.all.error);
     if (a.flags.drawn > 0 && isatty(2)) fprintf(stderr, "\r\033[K");
     a.flags.drawn = 0;
+    if (a.simulate) simulate(&a);
     if (a.r.all.count < 100 && !a.load) fail(1, a.path, "fewer than 100 ratings cannot be split");
     ratings_split(&a.r, a.split_seed, !a.no_validation);
     if (a.recommend) recommend(&a, &out, 0);
@@ -683,12 +719,15 @@ int main(int argc, char **argv)
                (long)a.r.items, (long)a.r.users, (long)a.r.train.start[a.r.users], (long)a.r.valid.start[a.r.users],
                (long)a.r.test.start[a.r.users]);
     memset(&report, 0, sizeof report), report.best = (double)NAN;
+    processor = processor_seconds();
     if (!a.load && options.steps > 0) fit(&a, &options, theta, &report);
     else if (!a.load) report.best = validate(&a.model, theta, &a);
+    processor = (processor_seconds() - processor) / (double)(report.step > report.resumed ? report.step - report.resumed : 1);
     if (team_rank() > 0) return team_close();
     if (a.no_validation) report.best = (double)NAN;
     if (a.save) save(&a, theta, &report);
-    test = !a.load || is_its_own(&a) ? ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws) : (double)NAN;
+    test = a.simulate || (a.load && !is_its_own(&a)) ? (double)NAN /* there is nothing to find, or to test */
+                                                     : ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws);
     if (!a.load && pu_model_gradient_bytes(&a.model, &a.r.data, &options.gradient, 0, &bytes, &last) == PU_OK)
         report.last = last; /* who serves whom */
     if (a.train_nll && !a.load) fit_nll(&a.model, theta, &a.r.data, &options.gradient, &a.ws, &nll, &nll_se, &last);
@@ -701,14 +740,16 @@ int main(int argc, char **argv)
         if (!a.no_validation)
             printf(" (validation %.4f at step %ld of %ld)", report.best, (long)report.best_step, (long)report.step);
         if (a.train_nll) printf("\ntraining NLL per user %.3f", nll);
-        printf("\n%.3g s per step, peak memory %.0f MB\ndevice %s: %s\n", report.step > report.resumed ? report.seconds / (double)(report.step - report.resumed) : 0, peak_mb(),
-               device_name, report.last.plan);
+        printf("\n%.3g s per step, %.3g s of processors, peak memory %.0f MB\n%s\ndevice %s: %s\n", report.step > report.resumed ? report.seconds / (double)(report.step - report.resumed) : 0,
+               processor, peak_mb(), report.plan, device_name, report.last.plan);
     }
     out = json_open(a.flags.json);
     json_fit(&out, &a.flags, &report, nll, nll_se);
     json_number(&out, "test_rmse", test);
     json_number(&out, "validation_rmse", report.best);
     json_number(&out, "best_step", (double)report.best_step);
+    json_text(&out, "optimiser", report.plan);
+    json_number(&out, "processor_seconds_per_step", processor);
     json_number(&out, "factors", (double)(a.load ? a.saved.factors : (pu_int)a.factors));
     json_number(&out, "users", (double)a.r.users);
     json_number(&out, "items", (double)a.r.items);

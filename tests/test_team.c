@@ -2,6 +2,7 @@
    told to all, nobody waits for one that has gone, and a checkpoint may be taken up by another number of processes. */
 #define _POSIX_C_SOURCE 200809L
 #define PU__TEAM_BYTES ((size_t)150) /* longer messages go in pieces, as those above 2 GB do elsewhere */
+#define PU__TEAM_SHORT 8 /* sums over a team: series have fewer parameters, factors more */
 #define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
@@ -10,9 +11,9 @@
 #include <unistd.h>
 
 enum { M = 6, D = 2, N = 61, T = 40, SERIES = 13, FACTORS = M * D + 2 * M, AR = 4, MOST = FACTORS };
-typedef enum { BATCHES, CHOSEN, ALL, PRIOR, STARTS, VALIDATED, FIXED, PROBES, LIKE, PROBLEMS } problem;
+typedef enum { BATCHES, CHOSEN, ALL, PRIOR, STARTS, VALIDATED, FIXED, PROBES, LIKE, LISTS, PROBLEMS } problem;
 static const char *const problem_name[] = {"mini-batches, Adam", "K and I chosen", "all data, L-BFGS, exact", "priors", "starts",
-                                           "validation", "fixed probes", "probes apart", "exact, probes apart"};
+                                           "validation", "fixed probes", "probes apart", "exact, probes apart", "lists, touched rows"};
 
 static char file[80]; /* the checkpoint of a run */
 
@@ -35,8 +36,11 @@ typedef struct {
 /* The data of all, the same in every run, with gaps. */
 static pu_real factors_y[N * M], series_y[SERIES * T];
 static pu_real factors_start[FACTORS], series_start[AR];
+/* Lists of one or two entries each: steps of few data do not touch all rows. */
+static pu_int list_start[N + 1], list_row[2 * N];
+static pu_real list_y[2 * N];
 
-static int is_series(problem p) { return p == ALL || p == PRIOR || p == STARTS || p >= FIXED; }
+static int is_series(problem p) { return p == ALL || p == PRIOR || p == STARTS || (p >= FIXED && p < LISTS); }
 
 static void make_data(void)
 {
@@ -47,6 +51,11 @@ static void make_data(void)
     for (int i = 0; i < N; i++) /* a factor that is there */
         for (int j = 0; j < M; j++) factors_y[i * M + j] += 2 * factors_y[i * M] * (pu_real)(j % 3);
     for (int i = 0; i < N * M; i += 7) factors_y[i] = (pu_real)NAN;
+    for (int i = 0; i < N; i++) {
+        list_start[i + 1] = list_start[i];
+        for (int j = 0; j < M && list_start[i + 1] < list_start[i] + 1 + i % 2; j += 1 + i % 3)
+            if (j >= (i * i) % 4) list_row[list_start[i + 1]] = j, list_y[list_start[i + 1]++] = (pu_real)(i % 5) - (pu_real)j / 3;
+    }
     memset(&model, 0, sizeof model);
     pu_workspace_block(&model.memory, tc_bytes(20000), 20000);
     pu_model_factors(&model, M, D, NULL);
@@ -84,13 +93,14 @@ static void member_make(member *m, problem p, int rank, int ranks, pu_int parts,
     if (is_series(p)) pu_model_noisy_ar(&m->model, T, 2, NULL);
     else pu_model_factors(&m->model, M, D, NULL);
     m->data = is_series(p) ? pu_data_nan(count, T, series_y + first * T) : pu_data_nan(count, M, factors_y + first * M);
+    if (p == LISTS) m->data = pu_data_lists(count, M, list_start + first, list_row, list_y);
     memcpy(m->theta, is_series(p) ? series_start : factors_start, (size_t)(is_series(p) ? AR : FACTORS) * sizeof(pu_real));
     m->o.team = &m->team;
     m->o.gradient.threads = 1;
     m->o.steps = 6;
     m->o.user = m;
-    if (p == BATCHES || p == CHOSEN || p == VALIDATED) {
-        m->o.batch = 4, m->o.optimizer = PU_ADAM, m->o.rate = 0.05;
+    if (p == BATCHES || p == CHOSEN || p == VALIDATED || p == LISTS) {
+        m->o.batch = p == LISTS ? 1 : 4, m->o.optimizer = PU_ADAM, m->o.rate = 0.05;
         m->o.gradient.engine = PU_ITERATIVE, m->o.gradient.samples = 3, m->o.gradient.solve.iterations = 4;
     }
     if (p == CHOSEN) m->o.gradient.samples = PU_CHOOSE, m->o.gradient.error = 0.3, m->o.gradient.most_samples = 64;
@@ -283,6 +293,43 @@ TEST little_memory_of_one_is_told_to_all(void)
     PASS();
 }
 
+/* An allocator that has nothing left after so many calls. */
+static void *alloc_while(size_t bytes, void *user)
+{
+    int *left = (int *)user;
+    return --*left < 0 ? NULL : malloc(bytes);
+}
+
+static void free_any(void *block, size_t bytes, void *user)
+{
+    (void)bytes, (void)user;
+    free(block);
+}
+
+/* Memory that gives out later, in the middle of a fit: at every allocation of it. */
+TEST memory_that_gives_out_is_told_to_all(problem p)
+{
+    int most = 0;
+    for (int rank = 0; rank < 3; rank++)
+        for (int calls = 0, left = 1; left > 0 || calls < 2; calls++) {
+            left = calls;
+            tc_set_case("%s, process %d, after %d allocations", problem_name[p], rank, calls);
+            prepare(p, 3, 0);
+            team[rank].ws.allocator.alloc = alloc_while, team[rank].ws.allocator.free = free_any, team[rank].ws.allocator.user = &left;
+            TC_ASSERT(run_team(3));
+            if (left >= 0) { /* it was enough */
+                for (int r = 0; r < 3; r++) TC_STATUS(team[r].status, PU_OK);
+                left = 0, most = calls;
+            } else {
+                TC_ASSERT(all_say(3, PU_E_MEMORY, "workspace", rank));
+                left = 1;
+            }
+            dismiss(3);
+        }
+    TC_ASSERT(most > 1);
+    PASS();
+}
+
 /* Options that must be the same: one process has another. */
 static void another_rate(member *m) { m->o.rate = 0.06; }
 static void another_seed(member *m) { m->o.gradient.seed = 9; }
@@ -343,6 +390,21 @@ TEST what_differs_is_told_to_all(void)
     TC_ASSERT(run_team(4));
     TC_ASSERT(all_say(4, PU_E_ARGUMENT, "fit.beta1", 2));
     dismiss(4);
+    PASS();
+}
+
+/* Lists on some processes and complete arrays on others: not the same fit, and nobody waits. */
+TEST another_kind_of_data_is_told_to_all(void)
+{
+    prepare(LISTS, 3, 0);
+    TC_ASSERT(run_team(3));
+    TC_ASSERT(strstr(team->report.plan, "of touched rows") != NULL);
+    dismiss(3);
+    prepare(LISTS, 3, 0);
+    team[2].data = pu_data_nan(team[2].data.n, M, factors_y);
+    TC_ASSERT(run_team(3));
+    TC_ASSERT(all_say(3, PU_E_TEAM, "options (not as on the first process: fit.dense", 2));
+    dismiss(3);
     PASS();
 }
 
@@ -663,6 +725,13 @@ TEST teams_that_make_no_sense_are_refused(void)
     team->o.accumulate = 2;
     TC_STATUS(pu_fit(&team->model, &team->data, &team->o, NULL, team->theta, NULL), PU_E_ARGUMENT);
     dismiss(1);
+    /* one without data asks for memory, too */
+    prepare(BATCHES, 3, 2);
+    size_t bytes = 0;
+    TC_ASSERT(team[2].data.n == 0);
+    TC_STATUS(pu_fit_bytes(&team[2].model, &team[2].data, &team[2].o, &bytes, NULL), PU_OK);
+    TC_ASSERT(bytes > 0);
+    dismiss(3);
     prepare(PROBES, 1, 0);
     team->o.optimizer = PU_ADAM, team->o.batch = 1;
     TC_STATUS(pu_fit(&team->model, &team->data, &team->o, NULL, team->theta, NULL), PU_E_ARGUMENT);
@@ -697,7 +766,10 @@ int main(int argc, char **argv)
     RUN_TEST(probes_of_parts_are_apart);
     RUN_TEST(bad_data_of_one_are_told_to_all);
     RUN_TEST(little_memory_of_one_is_told_to_all);
+    RUN_TEST1(memory_that_gives_out_is_told_to_all, BATCHES);
+    RUN_TEST1(memory_that_gives_out_is_told_to_all, ALL);
     RUN_TEST(what_differs_is_told_to_all);
+    RUN_TEST(another_kind_of_data_is_told_to_all);
     RUN_TEST(drift_is_told_to_all);
     RUN_TEST1(any_process_may_end_a_fit, BATCHES);
     RUN_TEST1(any_process_may_end_a_fit, ALL);
@@ -708,6 +780,7 @@ int main(int argc, char **argv)
     RUN_TEST1(another_number_of_processes_goes_on, BATCHES);
     RUN_TEST1(another_number_of_processes_goes_on, ALL);
     RUN_TEST1(another_number_of_processes_goes_on, CHOSEN);
+    RUN_TEST1(another_number_of_processes_goes_on, LISTS);
     RUN_TEST(files_that_do_not_fit_are_told_to_all);
     RUN_TEST(gather_and_broadcast);
     RUN_TEST(shares_cover_all_data);

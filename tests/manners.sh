@@ -453,14 +453,25 @@ grep -q "of .* pairs have an item that the model does not know: NA" err && tail 
 verdict "an item that is not known" $?
 "$ratings" --load m.model --data ratings.tsv "${asked[@]}" --predictions there.csv --json there.json 2>err
 cmp here.csv there.csv && [[ $(wc -l <here.csv) == $(wc -l <pairs.csv) ]] &&
-    diff <(grep -A 5 recommended_to here.json) <(grep -A 5 recommended_to there.json) && diff <(rmse here.json) <(rmse there.json)
+    diff <(grep -A 5 recommended_to here.json) <(grep -A 5 recommended_to there.json) &&
+    diff <(rmse here.json) <(rmse there.json)
 verdict "predictions in another process: the same bits" $?
 "$ratings" --load m.model --data ratings.tsv --quiet --predict pairs.csv --threads 2 2>err | diff - there.csv
 verdict "predictions to standard output" $?
+if python3 -c 'import numpy' 2>err; then
+    python3 -c 'import numpy
+with open("m.model", "rb") as f:
+    theta, text = numpy.load(f), numpy.load(f).item().decode()
+assert (theta == numpy.load("m.model")).all() and theta.dtype == "<f4" and theta.shape == (60 * 22,)
+assert "model: factor analysis" in text and text.split("items: ")[1].split("\n")[0].split() == [str(i) for i in range(1, 61)]'
+    verdict "numpy reads a model" $?
+fi
 # a new user with the ratings of an old one, some items left out of the file: the same predictions
-awk -F'\t' 'BEGIN { print "user,item,rating" } $1 == 7 { print 5000 "," $2 "," $3 } END { print "5000,12345,3" }' ratings.tsv >new.csv
+awk -F'\t' 'BEGIN { print "user,item,rating" } $1 == 7 { print 5000 "," $2 "," $3 }
+     END { print "5000,12345,3" }' ratings.tsv >new.csv
 awk -F, '$1 == 7 { print 5000 "," $2 }' pairs.csv >ask.csv
-says "new users" 0 "1 of " "$ratings" --load m.model --data new.csv --predict ask.csv --predictions new_answers.csv --recommend all
+says "new users" 0 "1 of " \
+    "$ratings" --load m.model --data new.csv --predict ask.csv --predictions new_answers.csv --recommend all
 grep -q "their 1 ratings are left out" err && grep -q "for user 5000" out &&
     diff <(grep '^7,' here.csv | cut -d, -f2-) <(tail -n +2 new_answers.csv | cut -d, -f2-)
 verdict "a new user is folded in as an old one" $?

@@ -53,8 +53,10 @@ typedef struct {
     double *count, *h;       /* per item: training ratings; what they say of an entry, a precision */
     pu_int each;             /* steps per epoch */
     pu_data share;           /* what this process fits */
+    uint32_t mark;           /* fingerprint */
     ratings_model saved;     /* --load */
     pu_int *row;             /* of the model, for each item of the data; -1: it does not know that item. NULL: the items are its rows */
+    pu_real *given;          /* of a team: what the user of --recommend gave every item, -1 where nothing */
 } app;
 
 /* ---- the data ---------------------------------------------------------------------------------------------- */
@@ -75,15 +77,19 @@ static void read_progress(long count, double share, void *user)
     fflush(stderr);
 }
 
-/* A number of the training data and the split: a checkpoint of others does not fit. */
-static uint32_t fingerprint(const app *a)
+/* A number of the training data and the split: a checkpoint of others does not fit. All processes have the same. */
+static uint32_t fingerprint_make(const app *a)
 {
     uint32_t h = 2166136261u;
     pu_int i;
+    share_begin(&a->r.team, sizeof h, &h);
     for (i = 0; i < a->r.train.start[a->r.seen]; i++)
         h = (h ^ (uint32_t)(a->r.train.item[i] * 1000 + (pu_int)(20 * a->r.train.y[i]))) * 16777619u;
+    share_end(&a->r.team, sizeof h, &h);
     return h ^ (uint32_t)a->r.seen;
 }
+
+static uint32_t fingerprint(const app *a) { return a->mark; }
 
 /* ---- predictions --------------------------------------------------------------------------------------------- */
 
@@ -186,30 +192,84 @@ static double users_spread(const app *a, const pu_real *eta)
     const ratings_lists *t = &a->r.train;
     double sum = 0;
     pu_int i, k;
+    share_begin(&a->r.team, sizeof sum, &sum);
     for (i = 0; i < a->r.seen; i++) {
         double off = 0;
+        if (t->start[i] == t->start[i + 1]) continue; /* a user of another process */
         for (k = t->start[i]; k < t->start[i + 1]; k++) off += (double)(t->y[k] - eta[t->item[k]]);
         off /= (double)(t->start[i + 1] - t->start[i]);
         sum += off * off / (double)a->r.seen;
     }
+    share_end(&a->r.team, sizeof sum, &sum);
     return sqrt(sum);
+}
+
+/* The library's start from ratings that nobody has all of: from two users in their place, who give every item its mean plus and minus
+   its standard deviation (that of all items where it has fewer than two that differ), and one who gives none. moment: per item the number
+   of ratings, their sum and the sum of their squares. */
+static void start_from_moments(app *a, const double *moment, pu_real *theta)
+{
+    const pu_int M = a->r.items;
+    pu_int *item = (pu_int *)need_bytes((size_t)(2 * M) * sizeof *item), start[4], m;
+    pu_real *y = need_reals(2 * M);
+    double count = 0, sum = 0, within = 0; /* of all ratings; squares about the means of their items */
+    pu_data two;
+    pu_report report;
+    for (m = 0; m < M; m++) {
+        const double *const own = moment + 3 * m;
+        count += own[0], sum += own[1];
+        if (own[0] > 0) within += fmax(own[2] - own[1] * own[1] / own[0], 0);
+    }
+    for (m = 0; m < M; m++) {
+        const double *const own = moment + 3 * m, mean = own[0] > 0 ? own[1] / own[0] : sum / count;
+        double variance = own[0] > 0 ? own[2] / own[0] - mean * mean : 0;
+        if (!(variance > 1e-9 * mean * mean)) variance = within / count;
+        item[m] = item[M + m] = m;
+        y[m] = (pu_real)(mean - sqrt(variance)), y[M + m] = (pu_real)(mean + sqrt(variance));
+    }
+    start[0] = 0, start[1] = M, start[2] = start[3] = 2 * M;
+    two = pu_data_lists(3, M, start, item, y);
+    need(pu_model_start(&a->model, &two, (uint64_t)a->flags.seed, theta, &report), &report);
+    free(item), free(y);
+}
+
+/* Per item the number of training ratings, their sum and the sum of their squares; then the mean of all. The same on all processes. */
+static double *start_moments(const app *a)
+{
+    const ratings_lists *t = &a->r.train;
+    const pu_int M = a->r.items;
+    const size_t bytes = (size_t)(3 * M + 1) * sizeof(double);
+    double *moment = (double *)need_bytes(bytes);
+    pu_int i;
+    share_begin(&a->r.team, bytes, moment);
+    for (i = 0; i < t->start[a->r.seen]; i++) {
+        const double y = (double)t->y[i];
+        double *const own = moment + 3 * t->item[i];
+        own[0] += 1, own[1] += y, own[2] += y * y;
+        moment[3 * M] += y / (double)a->r.total[RATINGS_TRAIN];
+    }
+    share_end(&a->r.team, bytes, moment);
+    return moment;
 }
 
 /* The model, its priors, and a start from the training ratings. */
 static pu_real *start(app *a)
 {
-    const pu_int M = a->r.items, D = (pu_int)a->factors, all = a->r.train.start[a->r.seen];
+    const pu_int M = a->r.items, D = (pu_int)a->factors;
     pu_real *theta, *eta, *log_psi;
-    double mean = 0, middle = 0, spread;
+    double mean, middle = 0, spread, *moment = start_moments(a);
     pu_report report;
-    pu_int i, m, j;
+    pu_int m, j;
     need(pu_model_factors(&a->model, M, D, &report), &report);
     theta = need_reals(a->model.params), eta = theta + M * D, log_psi = eta + M;
-    need(pu_model_start(&a->model, &a->r.data, (uint64_t)a->flags.seed, theta, &report), &report);
+    if (a->r.team.ranks) start_from_moments(a, moment, theta);
+    else need(pu_model_start(&a->model, &a->r.data, (uint64_t)a->flags.seed, theta, &report), &report);
     a->count = (double *)need_bytes((size_t)M * sizeof(double)), a->h = (double *)need_bytes((size_t)M * sizeof(double));
     a->priors = (pu_prior *)need_bytes((size_t)(D + 2) * sizeof(pu_prior));
     a->kept = (pu_prior *)need_bytes((size_t)(D + 2) * sizeof(pu_prior));
-    for (i = 0; i < all; i++) mean += (double)a->r.train.y[i] / (double)all, a->count[a->r.train.item[i]] += 1;
+    mean = moment[3 * M];
+    for (m = 0; m < M; m++) a->count[m] = moment[3 * m];
+    free(moment);
     for (m = 0; m < M; m++) middle += (double)log_psi[m] / (double)M;
     spread = users_spread(a, eta);
     for (j = 0; j < D; j++) a->priors[j] = prior_make(a, j, D, j ? 0 : spread, loadings_precision(a, j, exp(middle)));
@@ -361,14 +421,44 @@ static void fit(app *a, pu_fit_options *options, pu_real *theta, pu_fit_report *
     options->steps -= options->steps / 2;
     fit_run(&a->model, &a->share, options, &a->ws, theta, report);
     if (e.best_step >= 0 && !(report->best < e.best)) { /* the pilot was better */
+        pu_report told;
         memcpy(theta, first, (size_t)a->model.params * sizeof *theta);
-        need(pu_model_set(&a->model, theta, &report->last), &report->last);
+        need(pu_model_set(&a->model, theta, &told), &told);
         report->best = e.best, report->best_step = e.best_step;
     } else if (report->best_step >= 0) report->best_step += e.step;
     report->step += e.step, report->steps += e.step;
     if (loaded) report->resumed += (int)e.step;
     else report->seconds += e.seconds;
     free(first);
+}
+
+/* NLL of the training ratings per user and its standard error. Of a team each process has that of its parts, by the numbers of all. */
+static void train_nll(app *a, const pu_real *theta, const pu_options *gradient, double *nll, double *nll_se)
+{
+    const pu_int parts = a->r.team.ranks ? a->r.team.parts : 0;
+    double sum[2] = {0, 0}, *of_part = (double *)need_bytes((size_t)(2 * parts) * sizeof(double));
+    double *passed = (double *)need_bytes((size_t)(2 * parts) * sizeof(double));
+    pu_report report;
+    pu_int p, first, count, i;
+    if (!parts) fit_nll(&a->model, theta, &a->r.data, gradient, &a->ws, nll, nll_se, &report);
+    for (p = 0; p < parts; p++) {
+        pu_data part = a->r.data;
+        pu_int *id;
+        if (!ratings_of_part(&a->r, p, &first, &count)) continue;
+        id = (pu_int *)need_bytes((size_t)count * sizeof *id);
+        for (i = 0; i < count; i++) id[i] = first + i;
+        part.start += first, part.n = count, part.id = id;
+        fit_nll(&a->model, theta, &part, gradient, &a->ws, nll, nll_se, &report);
+        of_part[2 * p] = *nll * (double)count / (double)a->r.seen;
+        of_part[2 * p + 1] = pow(*nll_se * (double)count / (double)a->r.seen, 2);
+        free(id);
+    }
+    share_begin(&a->r.team, (size_t)(2 * parts) * sizeof *passed, passed);
+    for (p = 0; p < 2 * parts; p++) passed[p] += of_part[p];
+    share_end(&a->r.team, (size_t)(2 * parts) * sizeof *passed, passed);
+    for (p = 0; p < 2 * parts; p++) sum[p % 2] += passed[p];
+    if (parts) *nll = sum[0], *nll_se = sqrt(sum[1]);
+    free(of_part), free(passed);
 }
 
 /* ---- predictions and recommendations ------------------------------------------------------------------------- */
@@ -379,6 +469,22 @@ static int by_item(const void *a, const void *b)
     return p->item < q->item ? -1 : p->item > q->item;
 }
 
+/* What the user of --recommend gave every item, -1 where nothing. All processes have a part in it, and all get it. */
+static pu_real *rated(const app *a)
+{
+    const pu_int M = a->r.items, user = a->r.number[movielens_place(strtoll(a->recommend, NULL, 10), a->r.all.users, a->r.all.user_id)];
+    const ratings_lists *const part[3] = {&a->r.train, &a->r.valid, &a->r.test};
+    const size_t bytes = (size_t)M * sizeof(pu_real);
+    pu_real *y = need_reals(M);
+    pu_int i, n;
+    for (i = 0; i < M; i++) y[i] = -PU_R(1);
+    share_begin(&a->r.team, bytes, y);
+    for (n = 0; n < 3; n++)
+        for (i = part[n]->start[user]; i < part[n]->start[user + 1]; i++) y[part[n]->item[i]] = part[n]->y[i];
+    share_end(&a->r.team, bytes, y);
+    return y;
+}
+
 /* All ratings of a user of the data (its place there, or -1: none), in the order of the model's rows. */
 static ratings_known known(const app *a, pu_int place)
 {
@@ -387,6 +493,12 @@ static ratings_known known(const app *a, pu_int place)
     ratings_known k = {0, NULL, NULL};
     ratings_pair *all;
     pu_int n, i, most = 0;
+    if (a->given) { /* in a team, which has no other users to ask for */
+        k.item = (pu_int *)need_bytes(((size_t)a->r.items + 1) * sizeof *k.item), k.y = need_reals(a->r.items + 1);
+        for (i = 0; i < a->r.items; i++)
+            if (a->given[i] >= PU_R(0)) k.item[k.count] = i, k.y[k.count++] = a->given[i];
+        return k;
+    }
     for (n = 0; n < 3 && place >= 0; n++) most += part[n]->start[user + 1] - part[n]->start[user];
     all = (ratings_pair *)need_bytes((size_t)most * sizeof *all);
     for (n = 0; n < 3 && place >= 0; n++)
@@ -630,6 +742,8 @@ static void read_options(app *a, int argc, char **argv)
     if (!a->path) fail(2, "--data", "is needed; see --help");
     if (a->predictions && !a->predict) fail(2, "--predictions", "needs --predict");
     if (a->load && (a->save || a->checkpoint || a->resume)) fail(2, "--load", "does not fit: not with --save, --checkpoint, --resume");
+    if (team_ranks() > 1 && (a->load || a->predict || (a->recommend && strspn(a->recommend, "0123456789") < strlen(a->recommend))))
+        fail(2, "a team", "has no --load, --predict or several users of --recommend: --save, then --load in one process");
     team_quiet(&a->flags.quiet, &a->flags.json);
     for (i = 0; i < sizeof fits / sizeof *fits && a->load; i++)
         if (option_given(argc, argv, fits[i], strlen(fits[i]))) fail(2, "--load", "does not fit: not with flags of a fit or of the split");
@@ -683,6 +797,26 @@ static pu_fit_options fit_setup(app *a)
     return o;
 }
 
+/* The ratings, split; of a team those of this process's users. */
+static void load(app *a)
+{
+    const pu_team *team = team_of(1, PU_TEAM_DATA);
+    int ok;
+    if (a->simulate || a->load) { /* a model that was loaded takes any number of ratings */
+        ok = movielens_load(a->path, &a->r.all, read_progress, &a->flags);
+        if (ok && a->simulate) simulate(a);
+        if (ok) ratings_split(&a->r, a->split_seed, !a->no_validation), ratings_keep_own(&a->r, team);
+    } else ok = ratings_load(a->path, team, a->split_seed, !a->no_validation, &a->r, read_progress, &a->flags);
+    if (a->flags.drawn > 0 && isatty(2)) fprintf(stderr, "\r\033[K");
+    a->flags.drawn = 0;
+    if (!ok) { /* all say the same: once will do */
+        if (team_rank() == 0) fprintf(stderr, "%s: %s: %s\n", program_name, a->path, a->r.all.error);
+        (void)team_close();
+        exit(1);
+    }
+    a->mark = fingerprint_make(a);
+}
+
 int main(int argc, char **argv)
 {
     static app a;
@@ -702,35 +836,31 @@ int main(int argc, char **argv)
         fclose(file);
     }
     if (a.load) ratings_model_read(a.load, &a.model, &a.saved);
-    if (!movielens_load(a.path, &a.r.all, read_progress, &a.flags)) fail(1, a.path, a.r.all.error);
-    if (a.flags.drawn > 0 && isatty(2)) fprintf(stderr, "\r\033[K");
-    a.flags.drawn = 0;
-    if (a.simulate) simulate(&a);
-    if (a.r.all.count < 100 && !a.load) fail(1, a.path, "fewer than 100 ratings cannot be split");
-    ratings_split(&a.r, a.split_seed, !a.no_validation);
+    load(&a);
     if (a.recommend) recommend(&a, &out, 0);
     if (a.load) match(&a), theta = a.saved.theta;
     else theta = start(&a);
     options = fit_setup(&a);
     if (!a.flags.quiet && a.load)
-        printf("%ld ratings of %ld items by %ld users\n", a.r.all.count, (long)a.r.items, (long)a.r.users);
+        printf("%ld ratings of %ld items by %ld users\n", a.r.total[0] + a.r.total[1] + a.r.total[2], (long)a.r.items, (long)a.r.users);
     else if (!a.flags.quiet)
-        printf("%ld ratings of %ld items by %ld users; %ld for training, %ld for validation, %ld for the test\n", a.r.all.count,
-               (long)a.r.items, (long)a.r.users, (long)a.r.train.start[a.r.users], (long)a.r.valid.start[a.r.users],
-               (long)a.r.test.start[a.r.users]);
+        printf("%ld ratings of %ld items by %ld users; %ld for training, %ld for validation, %ld for the test\n",
+               a.r.total[0] + a.r.total[1] + a.r.total[2], (long)a.r.items, (long)a.r.users, a.r.total[RATINGS_TRAIN],
+               a.r.total[RATINGS_VALID], a.r.total[RATINGS_TEST]);
     memset(&report, 0, sizeof report), report.best = (double)NAN;
     processor = processor_seconds();
     if (!a.load && options.steps > 0) fit(&a, &options, theta, &report);
     else if (!a.load) report.best = validate(&a.model, theta, &a);
     processor = (processor_seconds() - processor) / (double)(report.step > report.resumed ? report.step - report.resumed : 1);
-    if (team_rank() > 0) return team_close();
     if (a.no_validation) report.best = (double)NAN;
-    if (a.save) save(&a, theta, &report);
     test = a.simulate || (a.load && !is_its_own(&a)) ? (double)NAN /* there is nothing to find, or to test */
                                                      : ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws);
-    if (!a.load && pu_model_gradient_bytes(&a.model, &a.r.data, &options.gradient, 0, &bytes, &last) == PU_OK)
+    if (a.recommend && team_ranks() > 1) a.given = rated(&a);
+    if (a.train_nll && !a.load) train_nll(&a, theta, &options.gradient, &nll, &nll_se);
+    if (team_rank() > 0) return team_close();
+    if (a.save) save(&a, theta, &report);
+    if (!a.load && a.share.n && pu_model_gradient_bytes(&a.model, &a.share, &options.gradient, 0, &bytes, &last) == PU_OK)
         report.last = last; /* who serves whom */
-    if (a.train_nll && !a.load) fit_nll(&a.model, theta, &a.r.data, &options.gradient, &a.ws, &nll, &nll_se, &last);
     if (!a.flags.quiet && a.load) {
         printf("%s: %ld items, %ld factors", a.load, (long)a.saved.items, (long)a.saved.factors);
         if (test >= 0) printf("; test RMSE %.4f", test);
@@ -758,7 +888,7 @@ int main(int argc, char **argv)
     if (a.recommend) recommend(&a, &out, 1);
     json_close(&out);
     pu_workspace_free(&a.ws), pu_model_free(&a.model), ratings_free(&a.r);
-    free(theta), free(a.row), free(a.saved.item_id);
+    free(theta), free(a.row), free(a.saved.item_id), free(a.given);
     device_close();
     (void)team_close();
     return fit_code();

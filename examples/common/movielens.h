@@ -95,7 +95,7 @@ static inline void movielens_free(movielens *m)
 static inline int movielens_fail(movielens *m, long line, const char *why)
 {
     if (line > 0)
-        snprintf(m->error, sizeof m->error, "line %ld: %s", line, why);
+        snprintf(m->error, sizeof m->error, "line %ld: %.250s", line, why);
     else
         snprintf(m->error, sizeof m->error, "%s", why);
     movielens_free(m);
@@ -317,12 +317,21 @@ static inline int movielens_order(movielens *m, long *twice)
     return *twice < 0;
 }
 
+/* m->error: rating `twice` is that of the one before. Always 0. */
+static inline int movielens_twice(movielens *m, long twice, long line)
+{
+    char where[40] = "";
+    if (line > 0) snprintf(where, sizeof where, "line %ld: ", line);
+    snprintf(m->error, sizeof m->error, "%sa second rating of item %lld by user %lld", where,
+             (long long)m->item_id[movielens_item(m, twice)], (long long)m->user_id[movielens_user(m, twice)]);
+    return 0;
+}
+
 static inline int movielens_again(movielens *m, long twice, long line)
 {
-    char why[100];
-    snprintf(why, sizeof why, "a second rating of item %lld by user %lld", (long long)m->item_id[movielens_item(m, twice)],
-             (long long)m->user_id[movielens_user(m, twice)]);
-    return movielens_fail(m, line, why);
+    movielens_twice(m, twice, line);
+    movielens_free(m);
+    return 0;
 }
 
 /* After the last movielens_add. 0: there was none, or one twice, or there is not enough memory. */
@@ -344,7 +353,8 @@ typedef struct {
     size_t width;        /* of the separator */
     int fields;          /* 0 before the first line */
     long line;           /* that was read last */
-    double bytes, size;  /* read so far; of the file, 0 = unknown */
+    double bytes, size;  /* read so far; to be read, 0 = unknown */
+    long at, to;         /* where in the file the block begins; lines that begin there or behind are not read, 0 = all are */
     const char *wrong;   /* with this line */
     movielens *m;        /* where ratings go, or NULL: */
     int64_t user, item;  /* then this one is searched for, */
@@ -528,7 +538,7 @@ static inline void movielens_pause(movielens_text *t)
     if (m && t->progress) t->progress(m->count, share, t->told);
 }
 
-/* All lines of the file. 0: see movielens_lines. */
+/* All lines of the range. 0: see movielens_lines. */
 static inline int movielens_all(movielens_text *t)
 {
     size_t have = 0, got = 1;
@@ -536,18 +546,23 @@ static inline int movielens_all(movielens_text *t)
         size_t keep;
         char *at = t->block;
         got = fread(t->block + have, 1, MOVIELENS_BLOCK - have, t->file);
-        if (t->bytes <= 0 && got >= 3 && !memcmp(at, "\xef\xbb\xbf", 3)) at += 3;
+        if (t->bytes <= 0 && t->at == 0 && got >= 3 && !memcmp(at, "\xef\xbb\xbf", 3)) at += 3;
         t->bytes += (double)got;
         have += got;
         if (got == 0 && have > 0) t->block[have++] = '\n'; /* the last line need not end */
         for (keep = have; keep > 0 && t->block[keep - 1] != '\n'; keep--) {}
+        if (t->to > 0 && t->at + (long)keep >= t->to) { /* the last line of the range ends in this block */
+            const size_t from = (size_t)(t->to - t->at - 1);
+            keep = (size_t)((char *)memchr(t->block + from, '\n', keep - from) - t->block) + 1;
+            got = 0;
+        }
         if (keep > 0 && !movielens_lines(t, at, t->block + keep)) return 0;
         if (keep == 0 && have == MOVIELENS_BLOCK) {
             t->line++, t->wrong = movielens_reason(t->block, t->block + have, NULL);
             return 0;
         }
         if (at > t->block + keep) keep = (size_t)(at - t->block); /* a byte order mark, and no line yet */
-        have -= keep;
+        have -= keep, t->at += (long)keep;
         memmove(t->block, t->block + keep, have);
         if (t->m && t->m->count > INT32_MAX - MOVIELENS_BLOCK) {
             t->wrong = "there are too many ratings";
@@ -559,35 +574,49 @@ static inline int movielens_all(movielens_text *t)
     return !t->wrong;
 }
 
-/* The line that has the second of two equal pairs, by reading the file again; 0: it cannot be. */
-static inline long movielens_second(movielens_text *t, const movielens *m, long twice)
-{
-    t->user = m->user_id[movielens_user(m, twice)], t->item = m->item_id[movielens_item(m, twice)];
-    t->m = NULL, t->line = 0, t->fields = 0, t->bytes = 0;
-    if (fseek(t->file, 0, SEEK_SET)) return 0;
-    (void)movielens_all(t);
-    return t->met == 2 ? t->line : 0;
-}
-
 /* Bytes of a file that stands at its begin, which it does again; 0: unknown. */
-static inline double movielens_size(FILE *file)
+static inline long movielens_size(FILE *file)
 {
-    long size = fseek(file, 0, SEEK_END) ? 0 : ftell(file);
-    return fseek(file, 0, SEEK_SET) || size < 0 ? 0 : (double)size;
+    const long size = fseek(file, 0, SEEK_END) ? 0 : ftell(file);
+    return fseek(file, 0, SEEK_SET) || size < 0 ? 0 : size;
 }
 
-/* A text file; t has file and block. */
-static inline int movielens_lines_read(movielens_text *t, movielens *m)
+/* Piece `rank` of `ranks` of a file: the lines that begin in its share of the bytes. A piece that is not the first has to know the
+   first line. 0: there is nothing in it; *wrong, if there is. */
+static inline int movielens_piece(movielens_text *t, int rank, int ranks, const char **wrong)
 {
-    long twice, line;
-    t->m = m;
-    t->size = movielens_size(t->file);
-    if (!movielens_all(t)) return movielens_fail(m, t->line, t->wrong);
-    if (m->count == 0) return movielens_fail(m, 0, "there is no rating in it");
-    if (movielens_order(m, &twice)) return 1;
-    if (twice < 0) return 0;
-    line = movielens_second(t, m, twice);
-    return movielens_again(m, twice, line);
+    const long size = movielens_size(t->file), each = size / ranks, rest = size % ranks;
+    long from = each * rank + rest * rank / ranks;
+    int names, c = 0;
+    t->size = (double)size;
+    if (ranks == 1) return 1;
+    t->to = each * (rank + 1) + rest * (rank + 1) / ranks;
+    t->size = (double)(t->to - from);
+    if (size == 0) *wrong = "several processes need a file that can be searched, and something in it";
+    if (*wrong || from == t->to) return 0;
+    if (from == 0) return 1;
+    { /* the first line; if it is wrong the piece that has it says so */
+        const size_t got = fread(t->block, 1, MOVIELENS_LINE + 8, t->file), mark = got > 3 && !memcmp(t->block, "\xef\xbb\xbf", 3) ? 3 : 0;
+        const char *end = (const char *)memchr(t->block, '\n', got);
+        if (movielens_first(t, t->block + mark, end ? end : t->block + got, &names)) return 0;
+    }
+    if (fseek(t->file, from - 1, SEEK_SET)) *wrong = "cannot be read";
+    while (!*wrong && from <= t->to && (c = getc(t->file)) != EOF && c != '\n') from++; /* the line that another one has begun */
+    t->at = from;
+    return !*wrong && c != EOF && from < t->to;
+}
+
+/* The line that has the second of two equal pairs, by reading the file again; 0: it cannot be, or there are no lines. */
+static inline long movielens_second(const char *path, const movielens *m, long twice)
+{
+    movielens_text t;
+    memset(&t, 0, sizeof t);
+    t.user = m->user_id[movielens_user(m, twice)], t.item = m->item_id[movielens_item(m, twice)];
+    t.file = fopen(path, "rb"), t.block = (char *)malloc(MOVIELENS_BLOCK + 1);
+    if (t.file && t.block) (void)movielens_all(&t);
+    if (t.file) fclose(t.file);
+    free(t.block);
+    return t.met == 2 ? t.line : 0;
 }
 
 /* ---- arrays of numpy ---- */
@@ -685,67 +714,87 @@ static inline int movielens_row_add(movielens_arrays *a, movielens *m, long at, 
     return movielens_add(m, id[0], id[1], (float)value) ? 1 : npy_wrong(a->why, "there is not enough memory");
 }
 
-/* All rows; a has its files open. */
-static inline int movielens_rows(movielens_arrays *a, movielens *m, movielens_progress progress, void *told)
+/* The rows of piece `rank` of `ranks`; a has its files open. */
+static inline int movielens_rows(movielens_arrays *a, int rank, int ranks, movielens *m, movielens_progress progress, void *told)
 {
-    const long rows = a->file[0].rows;
+    const long all = a->file[0].rows, begin = (long)((double)all * rank / ranks), rows = (long)((double)all * (rank + 1) / ranks);
     long each = MOVIELENS_BLOCK, at, i;
     int f;
     for (f = 0; f < a->files; f++)
         if (each > (long)(MOVIELENS_BLOCK / a->file[f].row)) each = (long)(MOVIELENS_BLOCK / a->file[f].row);
     if (each < 1) return npy_wrong(a->why, "the rows are too long");
-    if (rows > INT32_MAX - 1) return npy_wrong(a->why, "there are too many ratings");
+    if (all > INT32_MAX - 1) return npy_wrong(a->why, "there are too many ratings");
+    for (f = 0; f < a->files && begin > 0; f++)
+        if (fseek(a->file[f].file, begin * (long)a->file[f].row, SEEK_CUR)) return npy_wrong(a->why, "cannot be read");
     a->block = (unsigned char *)malloc((size_t)a->files * MOVIELENS_BLOCK);
     if (!a->block) return npy_wrong(a->why, "there is not enough memory");
-    for (at = 0; at < rows; at += each) {
+    for (at = begin; at < rows; at += each) {
         const long count = rows - at < each ? rows - at : each;
         for (f = 0; f < a->files; f++)
             if (fread(a->block + (size_t)f * MOVIELENS_BLOCK, a->file[f].row, (size_t)count, a->file[f].file) != (size_t)count)
                 return npy_wrong(a->why, "cut short, or cannot be read to its end");
-        if (at == 0 && rows > 0 && !movielens_reserve(m, rows)) return npy_wrong(a->why, "there is not enough memory");
+        if (at == begin && !movielens_reserve(m, rows - begin)) return npy_wrong(a->why, "there is not enough memory");
         for (i = 0; i < count; i++)
             if (!movielens_row_add(a, m, i, at + i)) return 0;
-        if (progress) progress(m->count, (double)m->count / (double)rows, told);
+        if (progress) progress(m->count, (double)m->count / (double)(rows - begin), told);
     }
     return 1;
 }
 
-static inline int movielens_arrays_read(const char *path, movielens *m, movielens_progress progress, void *told)
+/* What is wrong goes to m->error. */
+static inline int movielens_arrays_add(const char *path, int rank, int ranks, movielens *m, movielens_progress progress, void *told)
 {
     movielens_arrays *a = (movielens_arrays *)calloc(1, sizeof *a);
     int ok, f;
     if (!a) return movielens_fail(m, 0, "there is not enough memory");
-    ok = (strchr(path, ',') ? movielens_three(a, path) : movielens_one(a, path)) && movielens_rows(a, m, progress, told);
+    ok = (strchr(path, ',') ? movielens_three(a, path) : movielens_one(a, path)) && movielens_rows(a, rank, ranks, m, progress, told);
     if (!ok) movielens_fail(m, 0, a->why);
     for (f = 0; f < 3; f++) npy_close(&a->file[f]);
     free(a->block), free(a);
-    return ok && movielens_index(m);
+    return ok;
 }
 
 /* ---- the whole ---- */
 
-/* 1, or 0 with the reason in m->error and nothing to free. progress may be NULL, and is given `told`. */
-static inline int movielens_load(const char *path, movielens *m, movielens_progress progress, void *told)
+/* Piece `rank` of `ranks` of a file, by movielens_add alone. *lines: of a text file, those that were read. 0: m->error has the
+   reason without a line, which *lines is then (0: none); there is nothing to free. */
+static inline int movielens_collect(const char *path, int rank, int ranks, movielens *m, movielens_progress progress, void *told,
+                                    long *lines)
 {
     movielens_text t;
     unsigned char magic[6];
-    int is_array = 0, ok;
+    const char *wrong = NULL;
+    int is_array = 0;
     memset(m, 0, sizeof *m), memset(&t, 0, sizeof t);
-    t.progress = progress, t.told = told;
+    *lines = 0;
+    t.progress = progress, t.told = told, t.m = m;
     t.file = fopen(path, "rb");
-    if (!t.file && strchr(path, ',') && strstr(path, ".npy")) return movielens_arrays_read(path, m, progress, told);
-    if (!t.file) return movielens_fail(m, 0, strerror(errno));
-    if (movielens_size(t.file) >= 6) /* a pipe is text */
+    if (!t.file && !(strchr(path, ',') && strstr(path, ".npy"))) return movielens_fail(m, 0, strerror(errno));
+    if (t.file && movielens_size(t.file) >= 6) /* a pipe is text */
         is_array = fread(magic, 1, 6, t.file) == 6 && !memcmp(magic, "\x93NUMPY", 6);
-    if (is_array) {
-        fclose(t.file);
-        return movielens_arrays_read(path, m, progress, told);
-    }
+    if (is_array) fclose(t.file);
+    if (is_array || !t.file) return movielens_arrays_add(path, rank, ranks, m, progress, told);
     t.block = (char *)malloc(MOVIELENS_BLOCK + 1);
-    ok = t.block ? movielens_lines_read(&t, m) : movielens_fail(m, 0, "there is not enough memory");
+    if (!t.block) wrong = "there is not enough memory";
+    if (t.block && movielens_piece(&t, rank, ranks, &wrong) && !movielens_all(&t)) wrong = t.wrong;
+    *lines = t.line;
     free(t.block);
     fclose(t.file);
-    return ok;
+    return wrong ? movielens_fail(m, 0, wrong) : 1;
+}
+
+/* 1, or 0 with the reason in m->error and nothing to free. progress may be NULL, and is given `told`. */
+static inline int movielens_load(const char *path, movielens *m, movielens_progress progress, void *told)
+{
+    char why[sizeof m->error];
+    long line, twice;
+    if (!movielens_collect(path, 0, 1, m, progress, told, &line)) {
+        memcpy(why, m->error, sizeof why);
+        return movielens_fail(m, line, why);
+    }
+    if (m->count == 0) return movielens_fail(m, 0, "there is no rating in it");
+    if (movielens_order(m, &twice)) return 1;
+    return twice < 0 ? 0 : movielens_again(m, twice, movielens_second(path, m, twice));
 }
 
 static inline int movielens_read(const char *path, movielens *m) { return movielens_load(path, m, NULL, NULL); }

@@ -108,6 +108,10 @@ says "field: a mask of another size" 1 "must have the rows and columns" "$field"
 says "field: a name without an end" 2 "ends in .csv or .pgm" "$field" --filled f
 awk 'BEGIN { for (i = 0; i < 8; i++) print "5,5,5,,5,5" }' >flat.csv
 says "field: the same everywhere" 1 "the same number in all points" "$field" --data flat.csv
+awk 'BEGIN { for (i = 0; i < 8; i++) print i "e150,1e150,3e149,5e150" }' >flat.csv
+says "field: squares that overflow" 1 "take a larger unit" "$field" --data flat.csv
+awk 'BEGIN { for (i = 0; i < 8; i++) print i "e-150,1e-150,3e-149,5e-150" }' >flat.csv
+says "field: squares that vanish" 1 "take a smaller unit" "$field" --data flat.csv
 awk 'BEGIN { srand(3); for (i = 0; i < 40; i++) { line = ""
      for (j = 0; j < 40; j++) line = line (j ? "," : "") \
          (i > 8 && i < 32 && j > 8 && j < 32 ? "" : sin(i / 3) + cos(j / 4) + 0.4 * (rand() + rand() - 1))
@@ -400,6 +404,11 @@ says "mixed: sizes beside a file" 2 "says how to simulate" "${pupils[@]}" --simu
 says "mixed: an engine that is not there" 2 "--engine" "$mixed" --engine kalman
 printf 'y,a\n3,p\n3,q\n3,p\n' >same.csv
 says "mixed: nothing to explain" 1 "is the same in all rows" "$mixed" --data same.csv --response y --groups a
+says "mixed: its own levels" 2 "cannot explain itself" "$mixed" --data pupils.csv --response score --groups score,school
+printf 'y,a\n3e150,p\n4e150,q\n3e150,p\n' >same.csv
+says "mixed: squares that overflow" 1 "take a larger unit" "$mixed" --data same.csv --response y --groups a
+printf 'y,a\n3e-150,p\n4e-150,q\n3e-150,p\n' >same.csv
+says "mixed: squares that vanish" 1 "take a smaller unit" "$mixed" --data same.csv --response y --groups a
 if [[ -c /dev/full ]]; then
     says "mixed: effects on a full disk" 1 "/dev/full: writing failed" "$mixed" --effects /dev/full
     says "mixed: a picture on a full disk" 1 "/dev/full: writing failed" "$mixed" --svg /dev/full

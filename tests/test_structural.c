@@ -555,6 +555,44 @@ TEST fits_get_to_their_boundaries_soon(void)
     PASS();
 }
 
+/* Short series, parameters of little influence: where a fit says that it has converged, at a boundary or not, no variance that is next to
+   nothing gains 2e-7 by going further, nor 2e-5 (twice what a fit calls no gain) by coming back. */
+TEST boundaries_leave_nothing_to_be_gained(void)
+{
+    static const pu_part trend[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}}, mixed[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_AR, 1, 0}};
+    enum { T = 60, FITS = 30 };
+    int bounded = 0;
+    for (int seed = 1; seed <= 2 * FITS && sizeof(pu_real) > sizeof(float); seed++) {
+        const pu_part *parts = seed > FITS ? mixed : trend;
+        pu_model m;
+        pu_fit_report fit;
+        pu_real *y = tc_reals(T), theta[4], there[4], grad[4];
+        pu_data data = pu_data_full(1, T, y);
+        tc_set_case("seed %d", seed);
+        memset(&m, 0, sizeof m);
+        TC_STATUS(pu_model_structural(&m, T, parts, 2, NULL), PU_OK);
+        for (int i = 0; i < (int)m.params; i++) theta[i] = PU_R(0.5);
+        theta[0] = -3;
+        if (parts == trend) theta[1] = -14;
+        TC_STATUS(pu_model_simulate(&m, theta, 1, (uint64_t)seed, NULL, NULL, y, NULL), PU_OK);
+        TC_STATUS(pu_model_start(&m, &data, 0, theta, NULL), PU_OK);
+        TC_ASSERT(pu_fit(&m, &data, NULL, NULL, theta, &fit) == PU_OK && (fit.stop == PU_FIT_CONVERGED || fit.stop == PU_FIT_BOUNDARY));
+        bounded += fit.stop == PU_FIT_BOUNDARY;
+        for (int i = 0; i < (int)m.params; i++)
+            for (int k = -10; k <= 5 && theta[i] < -5; k++) {
+                pu_report r;
+                memcpy(there, theta, sizeof there);
+                there[i] += PU_R(3) * (pu_real)k;
+                /* far off digits may go, and it says so */
+                if (pu_model_gradient(&m, there, &data, NULL, NULL, grad, NULL, &r) == PU_INEXACT) continue;
+                TC_ASSERT(r.status == PU_OK && r.nll > fit.objective - (k < 0 ? 2e-7 : 2e-5));
+            }
+        pu_model_free(&m);
+    }
+    TC_ASSERT(bounded >= PU_TEST_PICK(20, 0));
+    PASS();
+}
+
 /* Simulated series, several at once: the fit converges to a gradient of zero, whatever the threads, and its errors are there. */
 TEST fits_converge(void)
 {
@@ -833,6 +871,7 @@ int main(int argc, char **argv)
     RUN_TEST(other_engines_are_refused);
     RUN_TEST(draws_have_the_moments_of_the_posterior);
     RUN_TEST(fits_get_to_their_boundaries_soon);
+    RUN_TEST(boundaries_leave_nothing_to_be_gained);
     RUN_TEST(draws_without_noise_keep_to_the_data);
     RUN_TEST(coefficients_are_those_of_the_process);
     RUN_TEST(arma_is_found_again);

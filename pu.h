@@ -28109,7 +28109,8 @@ PU__FN void pu__structure_start_arma(const pu__structure *s, const pu_data *data
 }
 
 /* model.start: half of what a step (or a season) changes is noise; the level has a part of the rest, slope and season, which
-   move slowly, much less. Another seed than 0 moves all logarithms. */
+   move slowly, much less. Another seed than 0 moves all logarithms, and an odd one lets the slope do what the level does: likelihoods
+   of both often have a maximum where the one moves and one where the other does. */
 PU__FN pu_status pu__structure_start(PU__START_ARGS)
 {
     const pu__structure *s = pu__structure_of(model);
@@ -28128,6 +28129,8 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
         double share = 0.2;
         if (c->part.kind == PU_PART_SLOPE || c->part.kind == PU_PART_SEASON)
             share = 0.01;
+        if (grows && seed % 2 && (c->part.kind == PU_PART_SLOPE || c->part.kind == PU_PART_LEVEL))
+            share = c->part.kind == PU_PART_SLOPE ? 0.2 : 0.001;
         if (c->part.kind == PU_PART_SEASON_TRIG)
             share = 0.01 / (double)c->states;
         for (pu_int i = 0; i < c->params; i++)

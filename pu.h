@@ -49,7 +49,7 @@ CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>levels >>series >>states >>chain >>fft >>fourier >>toeplitz
     >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>prices >>shocks >>cholmod >>cells >>engines >>plan >>job >>load >>batch >>crossed >>sums >>gradient
-    >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>team >>files >>step >>rows >>optimise >>checkpoint >>members >>fit >>errors >>trial
+    >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>team >>files >>step >>rows >>optimise >>newton >>checkpoint >>members >>fit >>errors >>trial
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -28278,7 +28278,8 @@ PU__FN void pu__structure_start_arma(const pu__structure *s, const pu_data *data
 }
 
 /* model.start: half of what a step (or a season) changes is noise; the level has a part of the rest, slope and season, which
-   move slowly, much less. Another seed than 0 moves all logarithms. */
+   move slowly, much less. Another seed than 0 moves all logarithms, and an odd one lets the slope do what the level does: likelihoods
+   of both often have a maximum where the one moves and one where the other does. */
 PU__FN pu_status pu__structure_start(PU__START_ARGS)
 {
     const pu__structure *s = pu__structure_of(model);
@@ -28297,6 +28298,8 @@ PU__FN pu_status pu__structure_start(PU__START_ARGS)
         double share = 0.2;
         if (c->part.kind == PU_PART_SLOPE || c->part.kind == PU_PART_SEASON)
             share = 0.01;
+        if (grows && seed % 2 && (c->part.kind == PU_PART_SLOPE || c->part.kind == PU_PART_LEVEL))
+            share = c->part.kind == PU_PART_SLOPE ? 0.2 : 0.001;
         if (c->part.kind == PU_PART_SEASON_TRIG)
             share = 0.01 / (double)c->states;
         for (pu_int i = 0; i < c->params; i++)
@@ -31557,7 +31560,7 @@ PU__FN pu_status pu__rows_step(pu__fit *fit)
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>optimise   a step of a fit: Adam, SGD or L-BFGS
+   >>optimise   a step of a fit: Adam, SGD, what L-BFGS is made of
    ------------------------------------------------------------------------------------------------ */
 
 /* ---- Adam and SGD ---- */
@@ -31654,6 +31657,7 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit)
 #define PU__STRIDE    3.0   /* the longest step of a parameter on a log or atanh scale */
 #define PU__REST      1e-5  /* squared standard errors from the minimum: converged */
 #define PU__NOISE     pu__max(16 * (double)PU__EPS, 1e-10) /* objectives so near to each other, relatively, are equal */
+#define PU__RUNS      0.3   /* such a Newton step of a parameter on these scales may be one of many */
 #define PU__IDLE      5     /* steps that together gain no more than rounding: none will */
 #define PU__INFLUENCE 1e-3  /* N times a second derivative on these scales: below, a standard error is above 30 */
 
@@ -31827,6 +31831,10 @@ PU__FN double pu__lbfgs_rest(const pu__fit *fit, double slope)
     return rest;
 }
 
+/* ------------------------------------------------------------------------------------------------
+   >>newton   the end of a fit: Newton steps, boundaries; the steps of L-BFGS, which lead there
+   ------------------------------------------------------------------------------------------------ */
+
 /* Gradient into fit->v at fit->next, to which the model was not set yet. PU_NONFINITE also where it refuses that. */
 PU__FN pu_status pu__fit_probe(pu__fit *fit)
 {
@@ -31987,58 +31995,175 @@ PU__FN void pu__newton_learn(pu__fit *fit)
         }
 }
 
-/* Newton steps from where L-BFGS has come to rest, or nearly, with an H that learns on the way. Parameters on a log or atanh scale
-   that have no influence, nor more of it further on, stay where they are: they are at their boundary. *is_done: so near to the minimum
-   that no step is worth it, and H shows that it is one. Else it is found another way. */
-PU__FN pu_status pu__fit_newton(pu__fit *fit, int *is_done)
+/* Parameters on a log or atanh scale that have no influence, nor more of it further on, are at their boundary: H_ii = 0. Counts them, with
+   the first of them, and one of them from which the objective may fall inward. Returns 0 where a slope leads somewhere. */
+PU__FN int pu__newton_boundaries(pu__fit *fit, pu_int *count, pu_int *first, pu_int *inward)
 {
-    pu_fit_report *r = fit->report;
-    pu_report last = r->last;
-    double N = (double)fit->N, value = fit->objective, flat = pu__no_influence(fit), rest = 0;
-    double least = pu__max(1e-9, (double)PU__EPS * fabs(value) * N);
-    pu_int n = fit->n, boundaries = 0, boundary = -1;
-    pu_status status = pu__fit_curvature(fit);
-    int is_near = !status;
+    pu_int n = fit->n;
+    double value = fabs(fit->objective), flat = pu__no_influence(fit), least = pu__max(1e-7 / (double)fit->N, 1e3 * (double)PU__EPS * value);
+    int is_near = 1;
+    *count = 0;
+    *first = *inward = -1;
     for (pu_int i = n - 1; i >= 0 && is_near; i--) {
-        double *own = fit->H + i * (n + 1);
-        int is_still = fabs((double)fit->g[i]) < 0.3 * fabs(*own) && fabs(*own) > 1e-3 * flat; /* a shallow minimum */
-        if (!pu__is_scaled(fit->model, i) || fabs((double)fit->g[i]) > flat || fabs(*own) > flat || is_still)
+        double *own = fit->H + i * (n + 1), g = fabs((double)fit->g[i]);
+        int is_still = g < 0.3 * fabs(*own) && fabs(*own) > 1e-3 * flat; /* a shallow minimum */
+        if (!pu__is_scaled(fit->model, i) || g > flat || fabs(*own) > flat || is_still || (*own > 0 && g > least))
             continue;
         /* a slope that grows on the way down leads somewhere, unless it is rounding */
         is_near = *own > -1e-3 * flat;
+        if (g > 100 * (double)PU__EPS * value && *own < 0.5 * g)
+            *inward = i;
         *own = 0;
-        boundaries++;
-        boundary = i;
+        ++*count;
+        *first = i;
     }
+    return is_near;
+}
+
+/* What was told of the gradient before a try is told again: but not in the place of a failure that ends the fit. */
+PU__FN void pu__fit_recall(pu__fit *fit, pu_status status, const pu_report *last)
+{
+    if (!status || pu__fit_too_far(status))
+        fit->report->last = *last;
+}
+
+/* Parameter i is beyond all influence, where a long step has thrown it, but its slope leads back. It goes there in strides for as long as
+   the slope grows. *is_done: the objective there is lower by more than nothing, and the fit is there. */
+PU__FN pu_status pu__fit_return(pu__fit *fit, pu_int i, int *is_done)
+{
+    enum { STRIDES = 12 };
+    pu_report last = fit->report->last;
+    double value = fit->objective, slope = (double)fit->g[i], before = fabs(slope), best, doubt = 0;
+    double limit = value - pu__max(PU__REST / (double)fit->N, PU__NOISE * fabs(value));
+    pu_status status = PU_OK;
+    *is_done = 0;
+    best = limit;
+    pu__copy(fit->next, fit->theta, fit->n);
+    for (int k = 0; k < STRIDES && !status; k++) {
+        fit->next[i] += (pu_real)((slope < 0 ? 1 : -1) * PU__STRIDE / pu__is_scaled(fit->model, i));
+        status = pu__fit_probe(fit);
+        if (!status && fit->doubt == 0 && fit->objective < best)
+            pu__fit_note(fit, &best, &doubt);
+        if (status || (double)fit->v[i] * slope <= 0 || fabs((double)fit->v[i]) < before)
+            break;
+        before = fabs((double)fit->v[i]);
+    }
+    *is_done = best < limit;
+    fit->objective = value;
+    fit->doubt = doubt;
+    if (*is_done) {
+        fit->objective = best;
+        fit->held = fit->idle = fit->within = 0;
+        pu__copy(fit->next, fit->S, fit->n);
+        pu__copy(fit->v, fit->Y, fit->n);
+        pu__lbfgs_accept(fit, 0);
+    } else {
+        fit->rejected++;
+        pu__fit_recall(fit, status, &last);
+    }
+    fit->gradient = pu__gradient_norm(fit, fit->g);
+    return pu__fit_too_far(status) ? PU_OK : status;
+}
+
+/* Newton's direction m, of the given rest, with entries that move by more than RUNS: an exponential's steps are one long wherever they
+   begin, a minimum's are not. Those entries go to their boundary at once, as far as leaves 1e-9 of the likelihood to be gained.
+   *is_done: it was worth it, more so than at any minimum that a parabola could have. Else the fit is where it was. */
+PU__FN pu_status pu__newton_leap(pu__fit *fit, double rest, double least, int *is_done)
+{
+    pu_report last = fit->report->last;
+    double value = fit->objective, length = log(rest / least), promised = 0, slope = 0;
+    pu_status status;
+    for (pu_int i = 0; i < fit->n; i++) {
+        int runs = fabs((double)fit->m[i]) > PU__RUNS && pu__is_scaled(fit->model, i);
+        fit->next[i] = fit->theta[i] + (pu_real)(runs ? length : 1) * fit->m[i];
+        promised -= runs ? (double)fit->g[i] * (double)fit->m[i] : 0;
+    }
+    status = pu__fit_probe(fit);
+    for (pu_int i = 0; i < fit->n && !status; i++)
+        slope += fabs((double)fit->m[i]) > PU__RUNS ? (double)fit->v[i] * (double)fit->m[i] : 0;
+    *is_done = !status && fit->doubt == 0 && promised > 0 && fit->objective < value - 0.75 * promised && (double)fit->N * slope < least;
+    if (*is_done) {
+        pu__lbfgs_accept(fit, 1);
+        return PU_OK;
+    }
+    fit->rejected++;
+    pu__fit_recall(fit, status, &last);
     fit->objective = value;
     fit->doubt = 0;
-    for (int round = 0; round < 10 && is_near; round++) {
-        is_near = pu__newton_direction(fit, &rest);
-        for (pu_int i = 0; i < n; i++) {
-            is_near &= fabs((double)fit->m[i]) < 1 || !pu__is_scaled(fit->model, i);
-            fit->next[i] = fit->theta[i] + fit->m[i];
+    return pu__fit_too_far(status) ? PU_OK : status;
+}
+
+/* A Newton step along m, shorter where a parameter on a log or atanh scale would move by more than one, or the objective would rise.
+   *is_done: it does not, and the fit is there. */
+PU__FN pu_status pu__newton_step(pu__fit *fit, double longest, int *is_done)
+{
+    pu_report last = fit->report->last;
+    double value = fit->objective, t = 1 / pu__max(longest, 1);
+    pu_status status = PU_OK;
+    for (int tries = 0; tries < 3 && (!status || pu__fit_too_far(status)); tries++) {
+        for (pu_int i = 0; i < fit->n; i++)
+            fit->next[i] = fit->theta[i] + (pu_real)(t * (double)fit->m[i]);
+        status = pu__fit_probe(fit);
+        *is_done = !status && fit->doubt == 0 && fit->objective <= value + PU__NOISE * fabs(value);
+        if (*is_done) {
+            pu__newton_learn(fit);
+            pu__lbfgs_accept(fit, t);
+            return PU_OK;
         }
-        *is_done = is_near && rest <= pu__max(least, round > 8 ? PU__REST : 0);
+        t /= 2;
+    }
+    pu__fit_recall(fit, status, &last);
+    fit->objective = value;
+    fit->doubt = 0;
+    return pu__fit_too_far(status) ? PU_OK : status;
+}
+
+/* Newton steps from where L-BFGS has come to rest, or nearly, with an H that learns on the way. Parameters on a log or atanh scale
+   that are on their way to a boundary go there, and those that are at it stay. *is_done: so near to the minimum that no step is worth it,
+   and H shows that it is one; or the fit goes on from a better place. Else it is found another way. */
+PU__FN pu_status pu__fit_newton(pu__fit *fit, int *is_done)
+{
+    enum { ROUNDS = 24 };
+    double N = (double)fit->N, value = fit->objective, rest = 0, longest;
+    double least = pu__max(1e-9, (double)PU__EPS * fabs(value) * N);
+    pu_int boundaries = 0, boundary = -1, inward = -1;
+    int is_near = 1, leapt = 0;
+    pu_status status = PU_OK;
+    for (int round = 0; round < ROUNDS && is_near && !status; round++) {
+        /* anew after a leap, and where it learns too slowly */
+        if (leapt || round % 6 == 0) {
+            pu_report last = fit->report->last;
+            value = fit->objective;
+            status = pu__fit_curvature(fit);
+            pu__fit_recall(fit, status, &last);
+            fit->objective = value;
+            fit->doubt = 0;
+            is_near = !status && pu__newton_boundaries(fit, &boundaries, &boundary, &inward);
+            leapt = 0;
+        }
+        is_near = is_near && pu__newton_direction(fit, &rest);
+        longest = 0;
+        for (pu_int i = 0; i < fit->n; i++)
+            longest = pu__max(longest, pu__is_scaled(fit->model, i) ? fabs((double)fit->m[i]) : 0);
+        *is_done = is_near && rest <= pu__max(least, round == ROUNDS - 1 ? PU__REST : 0);
         if (*is_done || !is_near)
             break;
-        status = pu__fit_probe(fit);
-        is_near = !status && fit->doubt == 0 && fit->objective <= value + PU__NOISE * fabs(value);
-        if (!is_near)
-            break;
-        value = fit->objective;
-        last = r->last;
-        pu__newton_learn(fit);
-        pu__lbfgs_accept(fit, 1);
+        /* now and then: from further off it was too soon, perhaps */
+        if (longest > PU__RUNS && longest < 3 && rest > 100 * least && round % 3 == 0)
+            status = pu__newton_leap(fit, rest, least, &leapt);
+        if (!leapt && !status)
+            status = pu__newton_step(fit, longest, &is_near);
     }
-    if (!status || pu__fit_too_far(status))
-        r->last = last;
-    fit->objective = value;
-    fit->doubt = 0;
     fit->gradient = pu__gradient_norm(fit, fit->g);
+    if (*is_done && inward >= 0) {
+        status = pu__fit_return(fit, inward, &leapt);
+        if (status || leapt)
+            return status;
+    }
     if (*is_done) {
         fit->boundaries = (double)boundaries;
         fit->boundary = (double)boundary;
-        r->stop = boundaries > 0 ? PU_FIT_BOUNDARY : PU_FIT_CONVERGED;
+        fit->report->stop = boundaries > 0 ? PU_FIT_BOUNDARY : PU_FIT_CONVERGED;
     }
     return pu__fit_too_far(status) ? PU_OK : status;
 }
@@ -32083,8 +32208,7 @@ PU__FN pu_status pu__fit_leap(pu__fit *fit, int *is_done)
     }
     fit->leaps++;
     fit->rejected++;
-    if (!status || pu__fit_too_far(status))
-        fit->report->last = last;
+    pu__fit_recall(fit, status, &last);
     fit->objective = value;
     fit->doubt = 0;
     fit->gradient = pu__gradient_norm(fit, fit->g);

@@ -49,7 +49,7 @@ CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>levels >>series >>states >>chain >>fft >>fourier >>toeplitz
     >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>prices >>shocks >>cholmod >>cells >>engines >>plan >>job >>load >>batch >>crossed >>sums >>gradient
-    >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>team >>optimise >>checkpoint >>members >>fit >>errors >>trial
+    >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>team >>step >>rows >>optimise >>checkpoint >>members >>fit >>errors >>trial
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -207,6 +207,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_fit_bytes puf_fit_bytes
 #define pu_fit_covariance puf_fit_covariance
 #define pu_fit_stop_text puf_fit_stop_text
+#define pu_fit_theta puf_fit_theta
 #define pu_fit_explain puf_fit_explain
 #define pu_tune puf_tune
 #define pu_exact_bytes puf_exact_bytes
@@ -995,7 +996,9 @@ typedef struct {
     double worst;                        /* the largest end; ends are what theta is kept by, and `best` is the smallest */
     char peer_what[104];                 /* where.what of another process of a team, which points to it */
     char plan[160];                      /* the optimiser in words, and why where it was chosen */
-    const pu_real *theta;                /* params: the current point (valid within the call) */
+    const pu_real *theta;                /* params: the current point (valid within the call); NULL where rows of it are behind, which
+                                            pu_fit_theta mends */
+    void *fit;                           /* private */
     pu_report last;                      /* of the last gradient: engine, plan, errors */
 } pu_fit_report;
 
@@ -1021,6 +1024,7 @@ typedef struct {
     pu_int accumulate;                   /* gradients per step, averaged; 0 = 1 */
     int fixed_probes;                    /* the probes of a datum never change (common random numbers); otherwise fresh
                                             at every step */
+    int dense;                           /* factors and lists of data: Adam moves all rows at every step, see pu_fit; 0 = where it must */
     int warm_start;                      /* with fixed probes: solves begin at the last solution. N (K+1) D reals; no
                                             NLL from probes, so q is told */
     double tolerance;                    /* > 0: stop when |g| <= tolerance times |its standard errors| in 3 steps
@@ -1096,6 +1100,11 @@ typedef struct {
    cannot be written, or cannot be taken up (where.what says why). */
 PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
                         pu_fit_report *report);
+
+/* The current point of a fit, for its progress function: params numbers, valid within that call. Where the fit moves rows only when
+   they are touched (see pu_fit) all are moved to it first, one pass over theta; the fit goes on as it would have done. NULL: `now` is
+   NULL. */
+PU_DEF const pu_real *pu_fit_theta(const pu_fit_report *now);
 
 /* ---- teams ----------------------------------------------------------------------------------------- */
 
@@ -2414,6 +2423,7 @@ PU__FN void pu__report_clear(pu_report *report)
 typedef struct {
     unsigned char *base; /* NULL while measuring */
     size_t used;
+    size_t clean;        /* pu__split_allocate zeroes what is before; 0: all of it */
     int overflow;        /* a size did not fit into size_t */
     const pu_backend *B; /* the vectors live in its memory; NULL, or a backend without memory of its own: in ours */
     unsigned char *far;  /* that memory, NULL while measuring */
@@ -19557,6 +19567,9 @@ typedef struct {
     pu_int group;         /* direct engines: data of a pattern that are solved together */
     pu_int block, blocks; /* iterative engine: columns at a time; blocks of columns per datum */
     pu__slots slots;      /* the gradient vector of a lane */
+    /* Rows that are some of a larger model's (>>rows): row i of Phi is number names[i] there, and in the random streams; places is
+       the way back. NULL: they are all. */
+    const pu_int *names, *places;
     int by_rows;          /* Phi's gradient is added up row by row: most batches touch few of them in any one lane */
 
     /* A device, that is a backend with memory of its own. On the host batch = 1, and both slots are the same. */
@@ -21081,8 +21094,15 @@ PU__FN void pu__given_probes(const pu__job *job, pu__worker *w, pu_int n, pu_int
     }
 }
 
+/* The list of observed rows by other numbers; NULL: as they are. */
+PU__FN void pu__rename_rows(pu__posterior *p, const pu_int *number)
+{
+    for (pu_int i = 0; number && i < p->observed; i++)
+        p->list[i] = number[p->list[i]];
+}
+
 /* delta = Gamma^1/2 eps1 + Phi'W^1/2 eps2 for k columns, the first of which is probe number `sample`. Each normal
-   belongs to its row, whichever other rows are observed. */
+   belongs to its row, whichever other rows are observed, or are there at all. */
 PU__FN pu_status pu__draw_probes(const pu__job *job, pu__worker *w, pu_block delta, pu_int k, uint32_t sample)
 {
     pu__posterior *p = &w->post;
@@ -21092,7 +21112,9 @@ PU__FN pu_status pu__draw_probes(const pu__job *job, pu__worker *w, pu_block del
     B->normals(B->user, pu__noise(job->Gamma), NULL, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_PRIOR);
     if (Gamma->sample(Gamma, k, w->eps, delta, p->work))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.sample");
-    B->normals(B->user, p->n_rows, p->rows, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_NOISE);
+    pu__rename_rows(p, job->names);
+    B->normals(B->user, p->n_rows, job->names ? p->list : p->rows, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_NOISE);
+    pu__rename_rows(p, job->places);
     pu__weigh(p, k, w->eps, w->eps, 1, p->now.w_root);
     return pu__phi_apply_t(p, k, w->eps, delta, 1);
 }
@@ -25640,7 +25662,8 @@ PU__FN void pu__draft_layout(void *self, pu__arena *arena)
     pu__draft *d = (pu__draft *)self;
     pu__parted *s = &d->parted;
     d->made.data = pu__take(arena, 1, 1, sizeof *s);
-    s->x = pu__reals(arena, d->made.params, 1);
+    if (s->eta == 0)
+        s->x = pu__reals(arena, d->made.params, 1);
     s->y = pu__reals(arena, s->M, s->tied_psi);
     s->nu = pu__reals(arena, s->D, s->given);
     s->m = pu__reals(arena, s->D, s->sparse);
@@ -25663,6 +25686,10 @@ PU__FN void pu__draft_layout(void *self, pu__arena *arena)
         s->factors[i] = pu__doubles(arena, 2 * s->states, s->states);
         s->C[i] = pu__reals(arena, s->states, s->states);
     }
+    /* Loadings are large, and may never be written: pu__factors_borrow. */
+    arena->clean = arena->used;
+    if (s->eta > 0)
+        s->x = pu__reals(arena, d->made.params, 1);
 }
 
 /* x = exp theta. Returns 0 unless x and 1/x are both finite, and thereby positive. */
@@ -25743,7 +25770,7 @@ PU__FN pu_status pu__model_memory(pu_model *made, pu__call *call, pu__layout lay
     model->memory = made->memory;
     /* All arrays: the data are the first. */
     if (!status)
-        memset(made->data, 0, call->arena.used);
+        memset(made->data, 0, call->arena.clean ? call->arena.clean : call->arena.used);
     return status;
 }
 
@@ -25761,6 +25788,8 @@ PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
     /* psi as a vector is a part of theta, and read there. */
     if (!s->tied_psi)
         s->y = s->x + s->psi;
+    if (s->eta > 0)
+        pu__zeros(s->x + s->psi, made->params - s->psi);
     made->lgm.psi = s->y;
     made->tied_psi = s->tied_psi;
     made->uses = PU_USES_PSI | PU_USES_GAMMA;
@@ -25841,6 +25870,33 @@ PU__FN void pu__layer_back(const pu__parted *s, int second, const pu_real *X, co
         layer.apply_t(&layer, s->M, from, pu__rows(Xbar, layer.cols), 0, NULL);
 }
 
+/* Phi and eta of factors are read here. */
+PU__FN void pu__factors_point(pu_model *model, const pu_real *at)
+{
+    model->Phi.data = at;
+    model->lgm.eta = at + pu__parted_of(model)->eta;
+}
+
+/* As pu_model_set of factors with a psi for each row, but Phi and eta are read where theta is, until the next set: saves a copy of the
+   loadings while theta stays where it is. */
+PU__FN pu_status pu__factors_borrow(pu_model *model, const pu_real *theta, pu_report *report)
+{
+    pu__parted *s = pu__parted_of(model);
+    pu_real ignored;
+    pu_int bad = pu__find_nonfinite(model->params, theta);
+    model->sets++;
+    if (bad >= 0)
+        return pu__fail(report, PU_E_NONFINITE, "theta", -1, bad);
+    for (pu_int i = s->psi; i < model->params; i++)
+        if (!pu__exp(theta[i], &ignored))
+            return pu__fail(report, PU_E_ARGUMENT, "theta", -1, i);
+    for (pu_int i = s->psi; i < model->params; i++)
+        pu__exp(theta[i], s->x + i);
+    pu__factors_point(model, theta);
+    pu__model_link(model);
+    return PU_OK;
+}
+
 /* model.set: theta -> x, psi, M^-1 and the features. All logarithms are tried before anything is written, so a refused
    theta leaves the model as it was. */
 PU__FN pu_status pu__parted_set(PU__SET_ARGS)
@@ -25854,6 +25910,8 @@ PU__FN pu_status pu__parted_set(PU__SET_ARGS)
     pu__copy(s->x, theta, logs);
     for (pu_int i = logs; i < model->params; i++)
         pu__exp(theta[i], s->x + i);
+    if (s->eta > 0)
+        pu__factors_point(model, s->x);
     beta = s->x[s->psi];
     if (s->tied_psi)
         pu__fill(s->y, beta, s->M);
@@ -29567,7 +29625,7 @@ PU__FN pu_status pu__team_sum(pu__team_room *w, pu_real *x)
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>optimise   one step of a fit: its gradient, then Adam, SGD or L-BFGS
+   >>step   the gradient of a step of a fit: batches, priors, the parts of a team
    ------------------------------------------------------------------------------------------------ */
 
 /* A number that a checkpoint must have in common with the fit that takes it up, and what to say where it has not. */
@@ -29575,7 +29633,7 @@ typedef struct {
     const char *wrong;
     double value;
 } pu__agreed;
-enum { PU__AGREED_COUNT = 56 };
+enum { PU__AGREED_COUNT = 57 };
 
 /* The priors of a model, with what makes a mean of them: data, how many of their entries are observed. */
 typedef struct {
@@ -29584,6 +29642,30 @@ typedef struct {
     /* For passes over theta. */
     int threads;
 } pu__priors;
+
+#define PU__LAG 1024 /* steps that a row may be behind */
+
+/* The rows of factors that the data of a step touch, as a model of their own, and how far each row of all has come: see >>rows. */
+typedef struct {
+    /* There are such steps. The model has M rows of D loadings. */
+    int on;
+    pu_int M, D;
+    /* Of this step: how many rows, their numbers, increasing; M: the place of a row among them; (ranks x) M / 8: bits of those that are
+       touched. */
+    pu_int count, *row, *place;
+    unsigned char *bits;
+    /* M: the step before which a row stands; the step that all have reached at least. */
+    pu_int *reached, since;
+    /* PU__LAG: pu__adam's rate and root of step since + i. */
+    pu_real *rate, *root;
+    /* Data of this step, batch after batch: where these begin, how many data there are at most, and their entries, by places. */
+    pu_int *first, most, entries, *start, *index, *id;
+    pu_real *y;
+    /* count (D + 2): Phi, eta, psi of the touched rows; the model that has them. */
+    pu_real *x;
+    pu__parted parted;
+    pu_model few;
+} pu__touched;
 
 /* A fit: n parameters, N data, K probes, D latent variables. The numbers before `model` are written to
    checkpoints as they are, in this order; doubles, since every count is below 2^53. Arrays that the options
@@ -29634,6 +29716,8 @@ typedef struct {
     /* What a checkpoint must agree in. */
     pu__agreed *agreed;
     pu_int n, N, K, D, pairs;
+    /* Entries of the gradient of a step: n, or those of the rows that it touches. */
+    pu_int size;
     /* Data of this process: N, without a team. */
     pu_int mine;
     /* Standard errors of gradients are wanted. */
@@ -29699,6 +29783,10 @@ typedef struct {
     int alike;
     /* Has this process's progress function ended the fit, which the others do not know yet? Any one's, which all know? */
     int asks_to_stop, is_asked_to_stop;
+    /* Why all rows are moved at every step, where it might be those that a step touches; "" where it is those, or where there is no
+       question of it. */
+    const char *dense;
+    pu__touched rows;
 } pu__fit;
 enum { PU__FIT_OWN = offsetof(pu__fit, gradients) / sizeof(double) };
 
@@ -29742,7 +29830,11 @@ PU__FN pu_status pu__fit_part_gradient(pu__fit *fit, const pu_real *theta, const
     pu_report *report = &fit->report->last;
     pu__model_task task;
     pu_status status = PU_OK;
-    pu__model_task_make(&task, fit->model, batch, &fit->o->gradient, fit->part_se);
+    pu__model_task_make(&task, fit->rows.on ? &fit->rows.few : fit->model, batch, &fit->o->gradient, fit->part_se);
+    if (fit->rows.on) {
+        task.job.names = fit->rows.row;
+        task.job.places = fit->rows.place;
+    }
     if (fit->few.n) /* as it is with all data */
         task.options.kind = PU_EXACT;
     task.ws = fit->ws;
@@ -29754,7 +29846,7 @@ PU__FN pu_status pu__fit_part_gradient(pu__fit *fit, const pu_real *theta, const
         task.options.step += (uint32_t)fit->step;
     fit->gradients++;
     /* pu__fit_move has set the model to the point that it proposed. Validation may have moved it since. */
-    if (fit->sets != fit->model->sets)
+    if (fit->sets != fit->model->sets && !fit->rows.on)
         status = pu_model_set(fit->model, theta, report);
     if (!status)
         status = pu__model_run(&task, report);
@@ -29762,24 +29854,57 @@ PU__FN pu_status pu__fit_part_gradient(pu__fit *fit, const pu_real *theta, const
     return status;
 }
 
-/* Gradient at theta of the next batch of the epoch, or of all data, into grad; standard errors where they
+/* The next batch of the epoch. The last one may be smaller; none goes on into the next epoch. */
+PU__FN void pu__fit_next_batch(pu__fit *fit, pu_data *batch)
+{
+    if (fit->place >= (double)fit->N) {
+        fit->epoch++;
+        fit->place = 0;
+        pu__fit_shuffle(fit);
+    }
+    batch->pick = fit->order + (pu_int)fit->place;
+    batch->n = pu__min(fit->o->batch, fit->N - (pu_int)fit->place);
+    fit->place += (double)batch->n;
+}
+
+/* The next batch of a part of a team, which is one of this process's, or all that it has. */
+PU__FN void pu__team_batch(pu__fit *fit, pu_int part, pu_data *data)
+{
+    const pu_team *team = fit->o->team;
+    pu_int parts = pu__team_parts(team), batch = fit->o->batch;
+    pu_int at = pu__cut(fit->N, parts, part), local = at - pu__cut(fit->N, parts, pu__team_first(team, team->rank));
+    pu_int count = pu__cut(fit->N, parts, part + 1) - at;
+    pu_int turns = batch && count ? (count + batch - 1) / batch : 1; /* of an epoch */
+    pu_int epoch = (pu_int)fit->place / turns, turn = (pu_int)fit->place % turns;
+    if (batch && fit->order_epoch[part] != epoch) {
+        pu__shuffle(fit, epoch, part + 1, local, count, fit->order + local);
+        fit->order_epoch[part] = epoch;
+    }
+    data->pick = fit->order + local + turn * batch;
+    data->n = batch ? pu__min(batch, count - turn * batch) : count;
+}
+
+/* Batch number b of a step that touches few rows, of which it has the places. */
+PU__FN pu_data pu__rows_batch(const pu__touched *r, pu_int b)
+{
+    pu_int from = r->first[b];
+    pu_data data = pu_data_lists(r->first[b + 1] - from, r->count, r->start + from, r->index, r->y);
+    data.id = r->id + from;
+    return data;
+}
+
+/* Gradient at theta of the next batch of the epoch, number b of the step, or of all data, into grad; standard errors where they
    are wanted. *n: how many data. With warm starts the solves begin at the last solutions of these data, and
    leave theirs. */
-PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_real *grad, pu_int *n)
+PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_int b, pu_real *grad, pu_int *n)
 {
     pu_int each = (fit->K + 1) * fit->D;
     pu_data batch = fit->few.n ? fit->few : *fit->data;
     pu_real *x = fit->x;
-    /* The last batch of an epoch may be smaller; no batch goes on into the next. */
-    if (fit->order) {
-        if (fit->place >= (double)fit->N) {
-            fit->epoch++;
-            fit->place = 0;
-            pu__fit_shuffle(fit);
-        }
-        batch.pick = fit->order + (pu_int)fit->place;
-        batch.n = pu__min(fit->o->batch, fit->N - (pu_int)fit->place);
-        fit->place += (double)batch.n;
+    if (fit->rows.on)
+        batch = pu__rows_batch(&fit->rows, b);
+    else if (fit->order) {
+        pu__fit_next_batch(fit, &batch);
         x = fit->x_batch;
     }
     *n = batch.n;
@@ -29889,7 +30014,37 @@ PU__FN double pu__priors_add(const pu__priors *self, const pu_real *theta, pu_re
     return all / self->N;
 }
 
-/* |g|, g of length n. The sum is made part by part, so that its rounding does not depend on the threads. */
+/* sum += scale x, or where it is the first = scale x, of a gradient's length. An entry has the same bits in any part. */
+PU__FN void pu__fit_add(const pu__fit *fit, pu_real scale, const pu_real *x, int is_first, pu_real *sum)
+{
+#ifdef PU__OPENMP
+#pragma omp parallel for num_threads(fit->priors.threads)
+#endif
+    for (int p = 0; p < PU__PARTS; p++) {
+        pu_int end = pu__part_start(fit->size, p + 1);
+        for (pu_int at = pu__part_start(fit->size, p), n; at < end; at += n) {
+            n = pu__min(PU__CHUNK, end - at);
+            if (is_first)
+                pu__zeros(sum + at, n);
+            pu__axpy(n, scale, x + at, sum + at);
+        }
+    }
+}
+
+/* x *= scale, likewise. */
+PU__FN void pu__fit_scale(const pu__fit *fit, pu_real scale, int divide, pu_real *x)
+{
+#ifdef PU__OPENMP
+#pragma omp parallel for num_threads(fit->priors.threads)
+#endif
+    for (int p = 0; p < PU__PARTS; p++) {
+        pu_int end = pu__part_start(fit->size, p + 1);
+        for (pu_int i = pu__part_start(fit->size, p); i < end; i++)
+            x[i] = divide ? x[i] / scale : x[i] * scale;
+    }
+}
+
+/* |g|, g of a gradient's length. The sum is made part by part, so that its rounding does not depend on the threads. */
 PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 {
     double sum[PU__PARTS], all = 0;
@@ -29897,8 +30052,8 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 #pragma omp parallel for num_threads(fit->priors.threads)
 #endif
     for (int p = 0; p < PU__PARTS; p++) {
-        pu_int at = pu__part_start(fit->n, p);
-        sum[p] = pu__dot(pu__part_start(fit->n, p + 1) - at, NULL, g + at, g + at);
+        pu_int at = pu__part_start(fit->size, p);
+        sum[p] = pu__dot(pu__part_start(fit->size, p + 1) - at, NULL, g + at, g + at);
     }
     for (int p = 0; p < PU__PARTS; p++)
         all += sum[p];
@@ -29936,38 +30091,29 @@ PU__FN void pu__fit_count(const pu__fit *fit, pu_status status, pu_int data, pu_
 PU__FN pu_status pu__team_leaf(pu__fit *fit, const pu_real *theta, pu_int part, pu_real *out, pu__tally *tally)
 {
     const pu_team *team = fit->o->team;
-    pu_int parts = pu__team_parts(team), batch = fit->o->batch;
     pu_data data = *fit->data;
     pu__tally none = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0};
     *tally = none;
     data.id = fit->id ? fit->id : data.id;
-    if (team->split == PU_TEAM_DATA) {
-        pu_int at = pu__cut(fit->N, parts, part), local = at - pu__cut(fit->N, parts, pu__team_first(team, team->rank));
-        pu_int count = pu__cut(fit->N, parts, part + 1) - at;
-        pu_int turns = batch && count ? (count + batch - 1) / batch : 1; /* of an epoch */
-        pu_int epoch = (pu_int)fit->place / turns, turn = (pu_int)fit->place % turns;
-        if (batch && fit->order_epoch[part] != epoch) {
-            pu__shuffle(fit, epoch, part + 1, local, count, fit->order + local);
-            fit->order_epoch[part] = epoch;
-        }
-        data.pick = fit->order + local + turn * batch;
-        data.n = batch ? pu__min(batch, count - turn * batch) : count;
-    }
+    if (fit->rows.on)
+        data = pu__rows_batch(&fit->rows, part - pu__team_first(team, team->rank));
+    else if (team->split == PU_TEAM_DATA)
+        pu__team_batch(fit, part, &data);
     if (data.n < 1 || (fit->alike && part)) {
-        pu__zeros(out, fit->n);
+        pu__zeros(out, fit->size);
         return PU_OK;
     }
     pu_status status = pu__fit_part_gradient(fit, theta, &data, team->split == PU_TEAM_PROBES ? part : 0, NULL, out);
     if (pu__fatal(status)) {
         pu_where *where = &fit->report->last.where;
-        where->datum = data.pick && where->datum >= 0 ? data.pick[where->datum] : where->datum;
+        if (where->datum >= 0 && (data.pick || fit->rows.on))
+            where->datum = data.pick ? data.pick[where->datum] : -1;
         tally->status = (double)status;
         return status;
     }
     pu__fit_count(fit, status, data.n, tally);
     tally->lost = fit->lost;
-    for (pu_int i = 0; i < fit->n; i++)
-        out[i] *= (pu_real)data.n;
+    pu__fit_scale(fit, (pu_real)data.n, 0, out);
     return PU_OK;
 }
 
@@ -29982,7 +30128,7 @@ PU__FN pu_status pu__team_node(pu__fit *fit, const pu_real *theta, pu_int lo, pu
     if (!status)
         status = pu__team_node(fit, theta, mid, hi, level + 1, fit->tree[level]);
     if (!status)
-        pu__axpy(fit->n, 1, fit->tree[level], out);
+        pu__fit_add(fit, 1, fit->tree[level], 0, out);
     return status;
 }
 
@@ -30037,9 +30183,9 @@ PU__FN pu_status pu__fit_agree_status(const pu__fit *fit, pu_status status)
 /* A number of theta, the same where it is the same to the bit: of a thousand entries, others in every gradient. */
 PU__FN double pu__team_trace(const pu__fit *fit, const pu_real *theta)
 {
-    pu_int apart = fit->n / 1000 + 1;
+    pu_int apart = fit->size / 1000 + 1;
     uint64_t hash = PU__FNV;
-    for (pu_int i = (pu_int)fit->place % apart; i < fit->n; i += apart)
+    for (pu_int i = (pu_int)fit->place % apart; i < fit->size; i += apart)
         hash = pu__fnv(hash, theta + i, sizeof *theta);
     return (double)(hash >> 11);
 }
@@ -30098,28 +30244,26 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
 {
     pu_real *part = fit->part;
     pu__tally all = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0};
-    pu_int n = fit->n, data;
+    pu_int data;
     int is_sum = part || fit->o->team;
     fit->lost = 0;
-    if (part)
-        pu__zeros(g, n);
     pu_status status = fit->o->team ? pu__team_gradient(fit, theta, g, &all) : PU_OK;
     if (status)
         return status;
     for (pu_int batch = 0; batch < fit->o->accumulate && !fit->o->team; batch++) {
-        status = pu__fit_batch_gradient(fit, theta, part ? part : g, &data);
+        status = pu__fit_batch_gradient(fit, theta, batch, part ? part : g, &data);
         if (pu__fatal(status))
             return status;
         pu__fit_count(fit, status, data, &all);
         if (part)
-            pu__axpy(n, (pu_real)data, part, g);
+            pu__fit_add(fit, (pu_real)data, part, batch == 0, g);
     }
     fit->lost |= all.lost > 0;
     fit->exact = all.exact > 0;
     fit->doubt = all.doubt;
     fit->doubtful += all.doubtful;
-    for (pu_int i = 0; i < n && is_sum; i++)
-        g[i] /= (pu_real)all.data;
+    if (is_sum)
+        pu__fit_scale(fit, (pu_real)all.data, 1, g);
     fit->penalty = pu__priors_add(&fit->priors, theta, g);
     fit->objective = all.objective / all.data + fit->penalty;
     /* -1: unknown, or not measured. */
@@ -30140,8 +30284,6 @@ PU__FN void pu__fit_keep_best(pu__fit *fit, double value, double step)
     fit->best_se = fit->o->validate ? 0 : pu__max(0, fit->objective_se);
     pu__copy(fit->best_theta, fit->theta, fit->n);
 }
-
-/* ---- Adam and SGD ---- */
 
 /* Rate of the next step, t of T, by the schedule. */
 PU__FN double pu__fit_rate(const pu__fit *fit)
@@ -30182,6 +30324,372 @@ PU__FN pu__adam pu__adam_make(const pu__fit *fit)
                   (pu_real)o->epsilon};
     return a;
 }
+
+/* ------------------------------------------------------------------------------------------------
+   >>rows   steps of factors that touch few rows: their gradient, and Adam that leaves the others behind
+
+   The data of a step see some rows of Phi, eta and psi. The gradient of the others is zero, and what Adam does with them,
+     m = beta1 m,   v = beta2 v,   theta -= rate m / (root sqrt(v) + epsilon),
+   is known beforehand: so they are left where they are, and moved through the steps that they have missed when they are next touched or
+   looked at. That is done step by step, and an m that counts no more becomes 0, so that the bits are the same however the missed
+   steps are divided: a checkpoint, a look at theta, another number of processes leave no trace. fit->v holds sqrt(v) here, which falls by
+   sqrt(beta2): no root is taken on the way.
+   The touched rows of a step are a model of their own, with as many rows, in the order of all. Gradients, lanes, sums over batches and over
+   a team know nothing of the others.
+   ------------------------------------------------------------------------------------------------ */
+
+#define PU__STILL (PU__EPS / 64) /* times sqrt(v): an m that is smaller is 0 */
+#define PU__MISSED 64            /* entries that are moved through all missed steps at a time */
+
+/* Might a fit of this model to these data touch few rows at a step? */
+PU__FN int pu__rows_may(const pu_model *model, const pu_data *data)
+{
+    return model->is_factors && !model->tied_psi && data->kind == PU_DATA_LISTS;
+}
+
+/* Decides whether steps are of touched rows alone, and says why not where they might be. The optimiser has been chosen. */
+PU__FN void pu__rows_choose_way(pu__fit *fit, const pu_model *model)
+{
+    const pu_fit_options *o = fit->o;
+    fit->dense = "";
+    fit->rows.on = 0;
+    if (!pu__rows_may(model, fit->data) || !o->batch || o->optimizer != PU_ADAM)
+        return;
+    if (o->dense)
+        fit->dense = "fit.dense says so";
+    else if (model->prior_count)
+        fit->dense = "model.priors are on all";
+    else if (fit->want_se)
+        fit->dense = "fit.tolerance needs standard errors";
+    else if (o->starts > 1 || o->warm_start)
+        fit->dense = o->warm_start ? "fit.warm_start needs them" : "fit.starts needs them";
+    else if (pu__is_far(o->gradient.backend) || o->gradient.solve.M)
+        fit->dense = "a device or solve.M needs them";
+    else if (!(o->rate < 1e30))
+        fit->dense = "fit.rate is so large";
+    fit->rows.on = !*fit->dense;
+    fit->rows.M = model->Phi.rows;
+    fit->rows.D = model->Phi.cols;
+    if (!fit->rows.on)
+        return;
+    /* batches of a step, their data and entries, at most */
+    pu_int batches = o->team ? pu__team_first(o->team, 1) : pu__most(o->accumulate, 1), longest = 0, all = 0;
+    for (pu_int i = 0; i < fit->data->n; i++) {
+        longest = pu__most(longest, pu__count_observed(fit->data, i));
+        all += pu__count_observed(fit->data, i);
+    }
+    pu_int most = pu__min(o->batch, fit->data->n);
+    fit->rows.most = batches * most;
+    fit->rows.entries = batches * (longest && most > all / longest ? all : most * longest);
+}
+
+/* What is kept from step to step, but for theta, m and v; then what a step needs, which is written before it is read, and mostly not all of
+   it. */
+PU__FN void pu__rows_arrays(pu__fit *fit, pu__arena *arena)
+{
+    const pu_team *team = fit->o->team;
+    pu__touched *r = &fit->rows;
+    r->reached = pu__indices(arena, r->M);
+    r->row = pu__indices(arena, r->M);
+    r->place = pu__indices(arena, r->M);
+    r->bits = (unsigned char *)pu__take(arena, team ? team->ranks : 1, (r->M + 7) / 8, 1);
+    r->rate = pu__reals(arena, PU__LAG + 1, 1);
+    r->root = pu__reals(arena, PU__LAG + 1, 1);
+    r->first = pu__indices(arena, (team ? pu__team_first(team, 1) : pu__most(fit->o->accumulate, 1)) + 1);
+    arena->clean = arena->used;
+    fit->g = pu__reals(arena, fit->n, 1);
+    if (fit->o->accumulate > 1)
+        fit->part = pu__reals(arena, fit->n, 1);
+    r->x = pu__reals(arena, fit->n, 1);
+    r->start = pu__indices(arena, r->most + 1);
+    r->id = pu__indices(arena, r->most);
+    r->index = pu__indices(arena, r->entries);
+    r->y = pu__reals(arena, r->entries, 1);
+}
+
+/* The fit is at its start, or at that of a checkpoint: all rows are where its step is. */
+PU__FN void pu__rows_open(pu__fit *fit)
+{
+    pu__touched *r = &fit->rows;
+    if (!r->on)
+        return;
+    r->since = (pu_int)fit->step;
+    for (pu_int i = 0; i < r->M; i++)
+        r->reached[i] = r->since;
+    fit->report->fit = fit;
+    if (fit->step < 1)
+        return;
+    /* the step before, which may have to be taken back */
+    fit->step--;
+    pu__adam a = pu__adam_make(fit);
+    fit->step++;
+    r->rate[0] = a.rate;
+    r->root[0] = a.root;
+}
+
+/* Are some rows behind? */
+PU__FN int pu__rows_behind(const pu__fit *fit) { return fit->rows.on && fit->rows.since < (pu_int)fit->step; }
+
+/* n entries, from `at` of theta on, through steps from .. to-1, in which they have no gradient. sqrt(beta2) in two numbers: its
+   rounding would add up. */
+PU__FN void pu__rows_miss(const pu__fit *fit, pu_int at, pu_int n, pu_int from, pu_int to)
+{
+    const pu__touched *r = &fit->rows;
+    double root_beta2 = sqrt((double)(pu_real)fit->o->beta2);
+    pu_real beta1 = (pu_real)fit->o->beta1, epsilon = (pu_real)fit->o->epsilon;
+    pu_real fall = (pu_real)root_beta2, rest = (pu_real)(root_beta2 - (double)fall);
+    for (pu_int end = at + n, len; at < end; at += len) {
+        pu_real *PU__RESTRICT theta = fit->theta + at, *PU__RESTRICT m = fit->m + at, *PU__RESTRICT s = fit->v + at;
+        pu_int t = from, some;
+        int moves = 1;
+        len = pu__min(PU__MISSED, end - at);
+        for (; t < to && moves; t = some) {
+            some = pu__min(t + 8, to);
+            for (pu_int j = t; j < some; j++) {
+                pu_real rate = r->rate[j - r->since + 1], root = r->root[j - r->since + 1];
+                for (pu_int i = 0; i < len; i++) {
+                    pu_real size = s[i] * fall + s[i] * rest, pull = beta1 * m[i], least = PU__STILL * size;
+                    pull = pull > least || pull < -least ? pull : 0;
+                    s[i] = size;
+                    m[i] = pull;
+                    theta[i] -= rate * pull / (root * size + epsilon);
+                }
+            }
+            moves = 0;
+            for (pu_int i = 0; i < len; i++)
+                moves |= m[i] != 0;
+        }
+        for (; t < to; t++)
+            for (pu_int i = 0; i < len; i++)
+                s[i] = s[i] * fall + s[i] * rest;
+    }
+}
+
+/* A row up to the step of the fit. */
+PU__FN void pu__row_follow(const pu__fit *fit, pu_int row)
+{
+    const pu__touched *r = &fit->rows;
+    pu_int from = r->reached[row], to = (pu_int)fit->step;
+    if (from >= to)
+        return;
+    pu__rows_miss(fit, row * r->D, r->D, from, to);
+    pu__rows_miss(fit, r->M * r->D + row, 1, from, to);
+    pu__rows_miss(fit, r->M * (r->D + 1) + row, 1, from, to);
+    r->reached[row] = to;
+}
+
+/* All rows: before validation, a checkpoint, the end. */
+PU__FN void pu__rows_follow(pu__fit *fit)
+{
+    pu__touched *r = &fit->rows;
+    if (!pu__rows_behind(fit))
+        return;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 16) num_threads(fit->priors.threads)
+#endif
+    for (pu_int row = 0; row < r->M; row++)
+        pu__row_follow(fit, row);
+    r->rate[0] = r->rate[(pu_int)fit->step - r->since];
+    r->root[0] = r->root[(pu_int)fit->step - r->since];
+    r->since = (pu_int)fit->step;
+}
+
+/* The data of a batch behind those that are there, by rows as they are; their rows are marked. */
+PU__FN void pu__rows_append(pu__fit *fit, const pu_data *batch, pu_int b)
+{
+    pu__touched *r = &fit->rows;
+    unsigned char *bits = r->bits + (fit->o->team ? fit->o->team->rank : 0) * ((r->M + 7) / 8);
+    pu_int to = r->first[b], place = r->start[to];
+    const pu_int *id = fit->id ? fit->id : batch->id;
+    for (pu_int i = 0; i < batch->n; i++) {
+        pu_int at = batch->pick[i];
+        r->id[to++] = id ? id[at] : at;
+        for (pu_int p = batch->start[at]; p < batch->start[at + 1]; p++) {
+            pu_int row = batch->index[p];
+            r->index[place] = row;
+            r->y[place++] = batch->y[p];
+            bits[row / 8] = (unsigned char)(bits[row / 8] | 1 << row % 8);
+        }
+        r->start[to] = place;
+    }
+    r->first[b + 1] = to;
+}
+
+/* The data of the next step, of all its batches, and the rows that they touch; of a team all have the same rows. */
+PU__FN pu_status pu__rows_gather(pu__fit *fit)
+{
+    const pu_team *team = fit->o->team;
+    pu__touched *r = &fit->rows;
+    pu_int first = team ? pu__team_first(team, team->rank) : 0, bytes = (r->M + 7) / 8;
+    pu_int batches = team ? pu__team_first(team, team->rank + 1) - first : fit->o->accumulate;
+    memset(r->bits, 0, (size_t)((team ? team->ranks : 1) * bytes));
+    r->first[0] = r->start[0] = 0;
+    for (pu_int b = 0; b < batches; b++) {
+        pu_data batch = *fit->data;
+        if (team)
+            pu__team_batch(fit, first + b, &batch);
+        else
+            pu__fit_next_batch(fit, &batch);
+        pu__rows_append(fit, &batch, b);
+    }
+    pu_status gone = team ? pu_team_gather(team, (size_t)bytes, r->bits) : PU_OK;
+    if (gone)
+        return pu__refuse(&fit->report->last, gone, "team.swap");
+    for (pu_int i = bytes; team && i < team->ranks * bytes; i++)
+        r->bits[i % bytes] = (unsigned char)(r->bits[i % bytes] | r->bits[i]);
+    r->count = 0;
+    for (pu_int row = 0; row < r->M; row++)
+        if (r->bits[row / 8] >> row % 8 & 1) {
+            r->place[row] = r->count;
+            r->row[r->count++] = row;
+        }
+    /* data without an entry: a model has one row at least */
+    if (!r->count) {
+        r->count = 1;
+        r->row[0] = r->place[0] = 0;
+    }
+    for (pu_int p = 0; p < r->start[r->first[batches]]; p++)
+        r->index[p] = r->place[r->index[p]];
+    return PU_OK;
+}
+
+/* The touched rows up to the step of the fit, and the model of them. Returns whether a psi is none any more. */
+PU__FN int pu__rows_set(pu__fit *fit)
+{
+    pu__touched *r = &fit->rows;
+    pu__parted *s = &r->parted;
+    pu_model *few = &r->few;
+    pu_int D = r->D, n = r->count;
+    const pu_real *eta = fit->theta + r->M * D, *log_psi = eta + r->M;
+    int bad = 0;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 16) reduction(| : bad) num_threads(fit->priors.threads)
+#endif
+    for (pu_int i = 0; i < n; i++) {
+        pu_int row = r->row[i];
+        pu__row_follow(fit, row);
+        pu__copy(r->x + i * D, fit->theta + row * D, D);
+        r->x[n * D + i] = eta[row];
+        bad |= !pu__exp(log_psi[row], r->x + n * (D + 1) + i) || pu__find_nonfinite(D, r->x + i * D) >= 0 || !pu__finite(eta[row]);
+    }
+    *s = *pu__parted_of(fit->model);
+    s->M = n;
+    s->eta = n * D;
+    s->psi = s->logs = n * (D + 1);
+    s->x = r->x;
+    s->y = r->x + s->psi;
+    *few = *fit->model;
+    few->data = s;
+    few->params = fit->size = n * (D + 2);
+    few->Phi = pu_op_dense(n, D, r->x);
+    few->Phi.check = NULL;
+    few->lgm.psi = s->y;
+    pu__factors_point(few, r->x);
+    pu__model_link(few);
+    if (fit->o->team) {
+        fit->room.n = fit->size;
+        fit->room.slice = (fit->size + fit->o->team->ranks - 1) / fit->o->team->ranks;
+    }
+    return bad;
+}
+
+/* The gradient of the next step's data, of the rows that they touch, into fit->g. */
+PU__FN pu_status pu__rows_gradient(pu__fit *fit)
+{
+    pu_status status = pu__rows_gather(fit);
+    if (status)
+        return status;
+    if (pu__rows_set(fit))
+        return pu__refuse(&fit->report->last, PU_E_NOT_POSITIVE, "theta");
+    return pu__fit_gradient(fit, fit->rows.x, fit->g);
+}
+
+/* n entries, from `at` of theta on, by step a with the gradient g. */
+PU__FN void pu__rows_take(const pu__fit *fit, const pu__adam *a, pu_int at, pu_int n, const pu_real *g)
+{
+    pu_real *PU__RESTRICT theta = fit->theta + at, *PU__RESTRICT m = fit->m + at, *PU__RESTRICT s = fit->v + at;
+    for (pu_int i = 0; i < n; i++) {
+        m[i] = a->beta1 * m[i] + a->gain1 * g[i];
+        s[i] = pu__sqrt(a->beta2 * (s[i] * s[i]) + a->gain2 * (g[i] * g[i]));
+        theta[i] -= a->rate * m[i] / (a->root * s[i] + a->epsilon);
+    }
+}
+
+/* Half of step `step`, the last that was made, is taken back, by all rows that have made it; others will make the half of it. */
+PU__FN void pu__rows_back(pu__fit *fit, pu_int step)
+{
+    pu__touched *r = &fit->rows;
+    pu_int D = r->D, slot = step - r->since + 1;
+    pu_real half = r->rate[slot] / 2, root = r->root[slot], epsilon = (pu_real)fit->o->epsilon;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(static) num_threads(fit->priors.threads)
+#endif
+    for (pu_int row = 0; row < r->M; row++)
+        for (pu_int i = 0; i < D + 2 && r->reached[row] > step; i++) {
+            pu_int at = i < D ? row * D + i : r->M * i + row;
+            fit->theta[at] += half * fit->m[at] / (root * fit->v[at] + epsilon);
+        }
+    r->rate[slot] = half;
+    fit->rate /= 2;
+    fit->rejected++;
+}
+
+/* Is every touched row one that the model takes? */
+PU__FN int pu__rows_accepted(const pu__fit *fit)
+{
+    const pu__touched *r = &fit->rows;
+    int good = 1;
+    for (pu_int i = 0; i < r->count && good; i++) {
+        const pu_real *row = fit->theta + r->row[i] * r->D, *eta = fit->theta + r->M * r->D + r->row[i];
+        pu_real ignored;
+        good = pu__find_nonfinite(r->D, row) < 0 && pu__finite(*eta) && pu__exp(eta[r->M], &ignored);
+    }
+    return good;
+}
+
+/* A step of Adam of the rows that its data touch, as pu__fit_first_order is of all. */
+PU__FN pu_status pu__rows_step(pu__fit *fit)
+{
+    pu__touched *r = &fit->rows;
+    pu_int step = (pu_int)fit->step, D = r->D, M = r->M;
+    int halvings = 0;
+    if (step - r->since >= PU__LAG)
+        pu__rows_follow(fit);
+    pu_status status = pu__rows_gradient(fit);
+    /* Where there is no gradient: half way back to the point before, until there is one. */
+    for (int back = 0; back < 40 && step > 0 && pu__fit_too_far(status); back++) {
+        pu__rows_back(fit, step - 1);
+        status = pu__rows_gradient(fit);
+    }
+    if (status)
+        return status;
+    fit->rate = pu__fit_rate(fit);
+    pu__adam a = pu__adam_make(fit);
+    r->rate[step - r->since + 1] = a.rate;
+    r->root[step - r->since + 1] = a.root;
+    pu_int n = r->count;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(static) num_threads(fit->priors.threads)
+#endif
+    for (pu_int i = 0; i < n; i++) {
+        pu_int row = r->row[i];
+        pu__rows_take(fit, &a, row * D, D, fit->g + i * D);
+        pu__rows_take(fit, &a, M * D + row, 1, fit->g + n * D + i);
+        pu__rows_take(fit, &a, M * (D + 1) + row, 1, fit->g + n * (D + 1) + i);
+        r->reached[row] = step + 1;
+    }
+    for (; halvings < 40 && !pu__rows_accepted(fit); halvings++)
+        pu__rows_back(fit, step);
+    if (halvings == 40)
+        fit->report->stop = PU_FIT_STUCK;
+    return PU_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>optimise   a step of a fit: Adam, SGD or L-BFGS
+   ------------------------------------------------------------------------------------------------ */
+
+/* ---- Adam and SGD ---- */
 
 /* One part of next = theta + t d. a NULL: d is fit->m, L-BFGS's direction. Else it is the step of a, whose
    moments m and v take in the gradient when is_new. */
@@ -30240,6 +30748,8 @@ PU__FN int pu__fit_move(pu__fit *fit, const pu__adam *a, double *t)
 PU__FN pu_status pu__fit_first_order(pu__fit *fit)
 {
     pu_real *theta = fit->theta, *next = fit->next;
+    if (fit->rows.on)
+        return pu__rows_step(fit);
     pu_status status = pu__fit_gradient(fit, theta, fit->g);
     double t = 1;
     /* Where there is no gradient: half way back to the point before, until there is one. */
@@ -30928,7 +31438,7 @@ PU__FN void pu__fit_list_agreed(pu__fit *fit)
         PU__AGREED("fit.history", fit->pairs),
         /* Batches, noise, reasons to stop. */
         PU__AGREED_FIT(batch), PU__AGREED_FIT(accumulate), PU__AGREED("fit.fixed_probes", !!o->fixed_probes),
-        PU__AGREED("fit.warm_start", !!o->warm_start), PU__AGREED_FIT(tolerance),
+        PU__AGREED("fit.warm_start", !!o->warm_start), PU__AGREED("fit.dense (or another data.kind)", !fit->rows.on), PU__AGREED_FIT(tolerance),
         PU__AGREED("fit.team.parts (0: no team)", o->team ? pu__team_parts(o->team) : 0),
         PU__AGREED("fit.team.split", o->team ? o->team->split : 0),
         PU__AGREED("fit.validate", !!o->validate), PU__AGREED_FIT(validate_every), PU__AGREED_FIT(patience),
@@ -31018,7 +31528,8 @@ PU__FN void pu__fit_state(pu__fit *fit, void **part, size_t *bytes)
     size_t n = (size_t)fit->n * sizeof(pu_real), pairs = (size_t)fit->pairs;
     size_t x = (size_t)(fit->mine * (fit->K + 1) * fit->D) * sizeof(pu_real);
     size_t starts = (size_t)pu__most(fit->o->starts, 0) * sizeof(double);
-    void *const all[PU__FIT_PARTS] = {fit,    fit->theta, fit->best_theta, fit->m, fit->next,  fit->v,         fit->g,   fit->S,
+    pu_real *g = fit->rows.on ? NULL : fit->g; /* of some rows */
+    void *const all[PU__FIT_PARTS] = {fit,    fit->theta, fit->best_theta, fit->m, fit->next,  fit->v,         g,        fit->S,
                                       fit->Y, fit->rho,   fit->h,          fit->x, fit->given, fit->top_theta, fit->top, fit->ends};
     const size_t size[PU__FIT_PARTS] = {offsetof(pu__fit, model), n, n, n, n, n, n, pairs * n, pairs * n,
                                         pairs * sizeof(double),   (size_t)fit->n * sizeof(double), x, n, n,
@@ -31542,6 +32053,16 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
     return text;
 }
 
+/* Rows that are behind are moved. The report is the fit's own, whatever its caller may not write to. */
+PU_DEF const pu_real *pu_fit_theta(const pu_fit_report *now)
+{
+    pu__fit *fit = now ? (pu__fit *)now->fit : NULL;
+    if (!fit)
+        return now ? now->theta : NULL;
+    pu__rows_follow(fit);
+    return fit->report->theta = fit->theta;
+}
+
 /* The fit fails because of `what`, or as report->last says where that is NULL. */
 PU__FN pu_status pu__fit_fail(pu_fit_report *report, pu_status status, const char *what)
 {
@@ -31575,7 +32096,7 @@ PU__FN void pu__fit_update_report(const pu__fit *fit)
     r->validation = fit->validation;
     r->best = fit->best;
     r->best_step = (pu_int)fit->best_step;
-    r->theta = fit->theta;
+    r->theta = pu__rows_behind(fit) ? NULL : fit->theta;
     r->boundaries = (pu_int)fit->boundaries;
     r->boundary = (pu_int)fit->boundary;
     pu_param param = PU__ZERO;
@@ -31747,9 +32268,13 @@ PU__FN void pu__fit_choose(pu__fit *fit, const pu_report *all)
     fit->alike = is_exact && o->team && !by_data;
     fit->condense = is_exact && !o->team && o->optimizer == PU_LBFGS && !o->batch && !fit->want_se && !fit->model->lgm.eta_count &&
                     N >= 4 * fit->data->m && fit->data->m <= PU__MOMENTS_MOST && pu__is_complete(fit->data);
+    pu__rows_choose_way(fit, fit->model);
     if (fit->report) {
         pu__text text = {fit->report->plan, 0, sizeof fit->report->plan};
         pu__put(&text, names[o->optimizer]);
+        pu__put(&text, fit->rows.on ? " of touched rows" : "");
+        pu__put(&text, *fit->dense ? " of all rows, since " : "");
+        pu__put(&text, fit->dense);
         pu__put_number(&text, ", mini-batches of ", o->batch ? o->batch : -1);
         pu__put_number(&text, ", starts: ", o->starts > 1 ? o->starts : -1);
         pu__put_number(&text, ", parts: ", o->team ? pu__team_parts(o->team) : -1);
@@ -31787,13 +32312,17 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
     const pu_fit_options *o = fit->o;
     pu_int n = fit->model->params;
     int by_data = o->team && o->team->split == PU_TEAM_DATA;
-    fit->n = n;
+    fit->n = fit->size = n;
     fit->mine = fit->data->n;
     fit->N = by_data ? o->team->total : fit->mine;
     fit->D = fit->model->lgm.Gamma->rows;
-    fit->theta = pu__reals(arena, n, 1);
-    fit->next = pu__reals(arena, n, 1);
-    fit->g = pu__reals(arena, n, 1);
+    /* touched rows are moved where theta is, unless a file might spoil it */
+    if (!fit->rows.on || o->resume)
+        fit->theta = pu__reals(arena, n, 1);
+    if (!fit->rows.on) {
+        fit->next = pu__reals(arena, n, 1);
+        fit->g = pu__reals(arena, n, 1);
+    }
     fit->m = pu__reals(arena, n, 1);
     fit->agreed = (pu__agreed *)pu__take(arena, PU__AGREED_COUNT, 1, sizeof(pu__agreed));
     /* SGD has no second moments. Points are compared by validation, or by an objective of all data. */
@@ -31801,14 +32330,12 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         fit->v = pu__reals(arena, n, 1);
     if (o->validate || !o->batch)
         fit->best_theta = pu__reals(arena, n, 1);
-    if (o->accumulate > 1)
+    if (o->accumulate > 1 && !fit->rows.on)
         fit->part = pu__reals(arena, n, 1);
     if (fit->want_se)
         fit->part_se = pu__reals(arena, n, 1);
     if (o->batch || by_data)
         fit->order = pu__indices(arena, fit->mine);
-    if (o->team)
-        pu__fit_team_layout(fit, arena);
     /* The pairs, then 1 / s'y with the coefficients of the recursion. */
     if (o->optimizer == PU_LBFGS) {
         fit->S = pu__reals(arena, fit->pairs, n);
@@ -31850,6 +32377,10 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         fit->top = pu__doubles(arena, PU__FIT_OWN, 1);
         fit->ends = pu__doubles(arena, o->starts, 1);
     }
+    if (fit->rows.on)
+        pu__rows_arrays(fit, arena);
+    if (o->team)
+        pu__fit_team_layout(fit, arena);
 }
 
 /* The options are not checked: pu_fit does that. The size is for one block that holds the arrays of the fit
@@ -31882,7 +32413,7 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
 
 /* Memory of a call that makes many gradients: arrays of its own, and a workspace for the gradients. The arrays get a
    block of their own, or the front of the caller's fixed block, whose rest is for the gradients. memory: two
-   workspaces, for the arrays and for that rest. Here the arrays of the layout are made, zeroed, and call->ws becomes
+   workspaces, for the arrays and for that rest. Here the arrays of the layout are made, zeroed up to arena.clean, and call->ws becomes
    the workspace for the gradients. To be given back by pu_workspace_free of the first. */
 PU__FN pu_status pu__split_allocate(pu_workspace *memory, pu__call *call, pu__layout layout, void *self)
 {
@@ -31898,7 +32429,7 @@ PU__FN pu_status pu__split_allocate(pu_workspace *memory, pu__call *call, pu__la
     if (status)
         return status;
     size_t need = pu__arena_bytes(&call->arena);
-    memset(memory->block, 0, need);
+    memset(memory->block, 0, call->arena.clean ? call->arena.clean + PU__ALIGN : need);
     call->ws = ws;
     if (ws->fixed) {
         *rest = *ws;
@@ -31956,6 +32487,11 @@ PU__FN pu_status pu__fit_judge(pu__fit *fit)
     pu_fit_report *r = fit->report;
     pu_status status = PU_OK;
     if (o->validate && (step % o->validate_every == 0 || step == r->steps)) {
+        /* A model that refuses theta is what validate will see. */
+        if (fit->rows.on) {
+            pu__rows_follow(fit);
+            (void)pu__factors_borrow(fit->model, fit->theta, &r->last);
+        }
         /* Smaller is better. A NaN never is, and ends the fit. */
         double value = o->validate(fit->model, fit->theta, o->user);
         status = pu__fit_tell_all(fit, sizeof value, &value);
@@ -32022,6 +32558,7 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
 #ifndef PU_NO_STDIO
         /* Now and then, and always at the end. */
         if (o->checkpoint && (r->stop || r->step % o->checkpoint_every == 0 || r->step == r->steps)) {
+            pu__rows_follow(fit);
             const char *wrong = pu__fit_is_first(fit) ? pu__fit_save(fit, 0) : NULL;
             status = wrong ? pu__refuse(&r->last, PU_E_FILE, wrong) : PU_OK;
             status = pu__fit_agree_status(fit, status);
@@ -32043,7 +32580,8 @@ PU__FN void pu__fit_begin(pu__fit *fit, pu_int s)
     fit->best_step = fit->boundary = -1;
     fit->validation = (double)NAN;
     fit->report->stop = PU_FIT_STEPS;
-    pu__copy(fit->next, fit->theta, n);
+    if (fit->next)
+        pu__copy(fit->next, fit->theta, n);
     if (fit->best_theta)
         pu__copy(fit->best_theta, fit->theta, n);
     pu__zeros(fit->m, n);
@@ -32171,7 +32709,10 @@ PU__FN PU__NOINLINE pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     pu_fit_options *o = fit->o;
     pu_fit_report *r = fit->report;
     /* All else was zeroed with the memory. */
-    pu__copy(fit->theta, theta, fit->n);
+    if (fit->theta)
+        pu__copy(fit->theta, theta, fit->n);
+    else
+        fit->theta = theta;
     pu__fit_begin(fit, 0);
     if (fit->linear)
         (void)pu__linear_entries(fit->model, fit->linear_at);
@@ -32195,6 +32736,7 @@ PU__FN PU__NOINLINE pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     if (!status && o->team && o->resume)
         status = pu__fit_tell_state(fit);
 #endif
+    pu__rows_open(fit);
     status = status ? pu__fit_fail(r, status, NULL) : pu__fit_tune(fit);
     if (o->clock)
         fit->began = o->clock(o->user);
@@ -32204,12 +32746,16 @@ PU__FN PU__NOINLINE pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     /* An interrupted epoch goes on in the same order. */
     pu__fit_shuffle(fit);
     status = o->starts > 1 ? pu__fit_starts(fit) : pu__fit_loop(fit);
+    pu__rows_follow(fit);
+    r->fit = NULL;
     /* Whatever happened, the best point so far; but nothing did when the first checkpoint fails. */
-    if (status != PU_E_FILE || fit->earlier + fit->step > (double)r->resumed)
-        pu__copy(theta, fit->best_step >= 0 ? fit->best_theta : fit->theta, fit->n);
+    const pu_real *end = fit->best_step >= 0 ? fit->best_theta : fit->theta;
+    if (end != theta && (status != PU_E_FILE || fit->earlier + fit->step > (double)r->resumed))
+        pu__copy(theta, end, fit->n);
     if (status)
         return status;
-    pu_model_set(fit->model, theta, NULL);
+    if (!fit->rows.on)
+        pu_model_set(fit->model, theta, NULL);
     r->status = (pu_status)(int)(fit->best_step >= 0 ? fit->best_doubt : fit->doubt);
     if (r->status)
         r->where = r->last.where;
@@ -32349,7 +32895,9 @@ PU__FN PU__NOINLINE pu_status pu__fit_run_all(pu_model *model, const pu_data *da
         status = pu__fit_agree_status(&fit, wrong ? status : PU_OK);
     if (wrong || (is_team && status))
         return pu__fit_fail(report, status, NULL);
-    status = pu_model_set(model, theta, last);
+    /* of factors that lists of data touch there is no copy until the end */
+    int is_lent = pu__rows_may(model, data);
+    status = is_lent ? pu__factors_borrow(model, theta, last) : pu_model_set(model, theta, last);
     if (!status && pu__fit_is_at_rest(&fit, &call)) {
         report->theta = theta;
         return pu__finish(&call, PU_OK);
@@ -32367,6 +32915,8 @@ PU__FN PU__NOINLINE pu_status pu__fit_run_all(pu_model *model, const pu_data *da
                 pu_workspace_free(memory);
         }
     }
+    if (is_lent && (status || !fit.rows.on))
+        (void)pu_model_set(model, theta, NULL);
     if (status)
         return pu__fit_fail(report, status, NULL);
     fit.ws = call.ws;
@@ -32380,6 +32930,9 @@ PU__FN PU__NOINLINE pu_status pu__fit_run_all(pu_model *model, const pu_data *da
     status = pu__fit_run(&fit, theta);
     report->theta = theta;
     pu_workspace_free(memory);
+    /* the copy, once there is room for it */
+    if (fit.rows.on)
+        (void)pu_model_set(model, theta, NULL);
     return pu__finish(&call, status);
 }
 

@@ -34,10 +34,11 @@ enum { TOP = 100 }; /* most recommendations */
 typedef struct {
     fit_flags flags; /* first: pu_fit's user pointer serves the progress line, too */
     long factors, batch, accumulate, epochs, split_seed, validate, keep, recommend, top, lanes;
+    int dense;
     double loadings_prior, graded, means_prior, noise_prior; /* precisions; negative = from the data, see "priors" */
     double epsilon;
     int paper, schedule, decay, no_validation, train_nll;
-    const char *path, *checkpoint, *resume;
+    const char *path, *checkpoint, *resume, *simulate;
     ratings r;
     pu_options posterior;
     pu_workspace ws;
@@ -389,7 +390,7 @@ static void recommend(app *a, json *out)
 
 static void read_options(app *a, int argc, char **argv)
 {
-    option list[FIT_FLAGS + 24];
+    option list[FIT_FLAGS + 26];
     int n = 0;
     const int paper = option_given(argc, argv, "paper", strlen("paper"));
     fit_flags_default(&a->flags);
@@ -402,6 +403,8 @@ static void read_options(app *a, int argc, char **argv)
         a->loadings_prior = a->means_prior = a->noise_prior = -1;
     }
     list[n++] = opt_text("data", "ratings.csv, ratings.dat or u.data of MovieLens", &a->path);
+    list[n++] = opt_text("simulate", "USERS,ITEMS,RATINGS: make up ratings with margins like those of --data, to measure time and memory",
+                         &a->simulate);
     list[n++] = opt_flag("paper", "the paper's recipe: no priors, its optimiser, rate, epochs, solver; other flags count beside it",
                          &a->paper);
     list[n++] = opt_number("factors", "D, numbers per user", &a->factors, 1, 100000);
@@ -424,6 +427,7 @@ static void read_options(app *a, int argc, char **argv)
     list[n++] = opt_number("recommend", "what this user might like", &a->recommend, -1, INT32_MAX);
     list[n++] = opt_flag("train-nll", "NLL of the training ratings at the end: as long as a gradient of all users", &a->train_nll);
     list[n++] = opt_number("top", "how many recommendations", &a->top, 1, TOP);
+    list[n++] = opt_flag("dense", "Adam moves all items at every step, also those that no user of it has rated", &a->dense);
     list[n++] = opt_number("lanes", "sums kept apart, a gradient of memory each", &a->lanes, 1, 64);
     n += fit_flags_table(&a->flags, list + n);
     list[n++] = team_option();
@@ -433,6 +437,23 @@ static void read_options(app *a, int argc, char **argv)
     team_quiet(&a->flags.quiet, &a->flags.json);
     if (a->checkpoint && a->resume && strcmp(a->checkpoint, a->resume) != 0)
         fail(2, "--resume", "names another file than --checkpoint");
+}
+
+/* --simulate: the sizes, which are checked, and the ratings. */
+static void simulate(app *a)
+{
+    double size[3];
+    const char *at = a->simulate;
+    int i;
+    for (i = 0; i < 3; i++) {
+        char *end;
+        size[i] = strtod(at, &end);
+        if (end == at || (i < 2 && *end != ',') || (i == 2 && *end) || !(size[i] >= (i == 1 ? 8 : 1) && size[i] <= 2e9) || size[i] != floor(size[i]))
+            fail(2, "--simulate", "three whole numbers: users, items (at least 8), ratings");
+        at = end + 1;
+    }
+    if (size[2] < 100 || size[2] < size[0]) fail(2, "--simulate", "at least 100 ratings, and one for each user");
+    ratings_simulate(&a->r, (pu_int)size[0], (pu_int)size[1], size[2], a->split_seed);
 }
 
 /* What pu_fit is to do. */
@@ -451,6 +472,7 @@ static pu_fit_options fit_setup(app *a)
     o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL;
     if (o.checkpoint) o.checkpoint_every = (pu_int)a->keep;
     o.schedule = a->decay || a->schedule ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;
+    o.dense = a->dense;
     o.team = team_of(a->r.seen, PU_TEAM_DATA);
     a->share = team_data(a->r.data, o.team);
     if (o.team) { /* as many users a step, at least one for each part */
@@ -468,7 +490,7 @@ int main(int argc, char **argv)
     pu_fit_report report;
     pu_real *theta;
     pu_report last;
-    double test, nll = (double)NAN, nll_se = (double)NAN;
+    double test, nll = (double)NAN, nll_se = (double)NAN, processor;
     size_t bytes;
     json out;
     team_open(&argc, &argv);
@@ -480,6 +502,7 @@ int main(int argc, char **argv)
         fclose(file);
     }
     if (!movielens_read(a.path, &a.r.all)) fail(1, a.path, a.r.all.error);
+    if (a.simulate) simulate(&a);
     if (a.r.all.count < 100) fail(1, a.path, "fewer than 100 ratings cannot be split");
     ratings_split(&a.r, a.split_seed, !a.no_validation);
     if (a.recommend >= 0 && movielens_place((int32_t)a.recommend, a.r.all.users, a.r.all.user_id) < 0)
@@ -490,13 +513,15 @@ int main(int argc, char **argv)
         printf("%ld ratings of %ld items by %ld users; %ld for training, %ld for validation, %ld for the test\n", a.r.all.count,
                (long)a.r.items, (long)a.r.users, (long)a.r.train.start[a.r.users], (long)a.r.valid.start[a.r.users],
                (long)a.r.test.start[a.r.users]);
+    processor = processor_seconds();
     if (options.steps > 0)
         fit(&a, &options, theta, &report);
     else
         memset(&report, 0, sizeof report), report.best = validate(&a.model, theta, &a);
+    processor = (processor_seconds() - processor) / (double)(report.step > report.resumed ? report.step - report.resumed : 1);
     if (team_rank() > 0) return team_close();
     if (a.no_validation) report.best = (double)NAN;
-    test = ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws);
+    test = a.simulate ? (double)NAN : ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws); /* there is nothing to find */
     if (pu_model_gradient_bytes(&a.model, &a.r.data, &options.gradient, 0, &bytes, &last) == PU_OK)
         report.last = last; /* who serves whom */
     if (a.train_nll) fit_nll(&a.model, theta, &a.r.data, &options.gradient, &a.ws, &nll, &nll_se, &last);
@@ -505,14 +530,16 @@ int main(int argc, char **argv)
         if (!a.no_validation)
             printf(" (validation %.4f at step %ld of %ld)", report.best, (long)report.best_step, (long)report.step);
         if (a.train_nll) printf("\ntraining NLL per user %.3f", nll);
-        printf("\n%.3g s per step, peak memory %.0f MB\ndevice %s: %s\n", report.step > report.resumed ? report.seconds / (double)(report.step - report.resumed) : 0, peak_mb(),
-               device_name, report.last.plan);
+        printf("\n%.3g s per step, %.3g s of processors, peak memory %.0f MB\n%s\ndevice %s: %s\n", report.step > report.resumed ? report.seconds / (double)(report.step - report.resumed) : 0,
+               processor, peak_mb(), report.plan, device_name, report.last.plan);
     }
     out = json_open(a.flags.json);
     json_fit(&out, &a.flags, &report, nll, nll_se);
     json_number(&out, "test_rmse", test);
     json_number(&out, "validation_rmse", report.best);
     json_number(&out, "best_step", (double)report.best_step);
+    json_text(&out, "optimiser", report.plan);
+    json_number(&out, "processor_seconds_per_step", processor);
     json_number(&out, "factors", (double)a.factors);
     json_number(&out, "users", (double)a.r.users);
     json_number(&out, "items", (double)a.r.items);

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 enum { M = 6, D = 2, N = 61, T = 40, SERIES = 13, FACTORS = M * D + 2 * M, AR = 4, MOST = FACTORS };
-typedef enum { BATCHES, CHOSEN, ALL, PRIOR, STARTS, VALIDATED, FIXED, PROBES, LIKE, PROBLEMS } problem;
+typedef enum { BATCHES, CHOSEN, ALL, PRIOR, STARTS, VALIDATED, FIXED, PROBES, LIKE, LISTS, PROBLEMS } problem;
 static const char *const problem_name[] = {"mini-batches, Adam", "K and I chosen", "all data, L-BFGS, exact", "priors", "starts",
-                                           "validation", "fixed probes", "probes apart", "exact, probes apart"};
+                                           "validation", "fixed probes", "probes apart", "exact, probes apart", "lists, touched rows"};
 
 static char file[80]; /* the checkpoint of a run */
 
@@ -36,8 +36,11 @@ typedef struct {
 /* The data of all, the same in every run, with gaps. */
 static pu_real factors_y[N * M], series_y[SERIES * T];
 static pu_real factors_start[FACTORS], series_start[AR];
+/* Lists of one or two entries each: steps of few data do not touch all rows. */
+static pu_int list_start[N + 1], list_row[2 * N];
+static pu_real list_y[2 * N];
 
-static int is_series(problem p) { return p == ALL || p == PRIOR || p == STARTS || p >= FIXED; }
+static int is_series(problem p) { return p == ALL || p == PRIOR || p == STARTS || (p >= FIXED && p < LISTS); }
 
 static void make_data(void)
 {
@@ -48,6 +51,11 @@ static void make_data(void)
     for (int i = 0; i < N; i++) /* a factor that is there */
         for (int j = 0; j < M; j++) factors_y[i * M + j] += 2 * factors_y[i * M] * (pu_real)(j % 3);
     for (int i = 0; i < N * M; i += 7) factors_y[i] = (pu_real)NAN;
+    for (int i = 0; i < N; i++) {
+        list_start[i + 1] = list_start[i];
+        for (int j = 0; j < M && list_start[i + 1] < list_start[i] + 1 + i % 2; j += 1 + i % 3)
+            if (j >= (i * i) % 4) list_row[list_start[i + 1]] = j, list_y[list_start[i + 1]++] = (pu_real)(i % 5) - (pu_real)j / 3;
+    }
     memset(&model, 0, sizeof model);
     pu_workspace_block(&model.memory, tc_bytes(20000), 20000);
     pu_model_factors(&model, M, D, NULL);
@@ -85,13 +93,14 @@ static void member_make(member *m, problem p, int rank, int ranks, pu_int parts,
     if (is_series(p)) pu_model_noisy_ar(&m->model, T, 2, NULL);
     else pu_model_factors(&m->model, M, D, NULL);
     m->data = is_series(p) ? pu_data_nan(count, T, series_y + first * T) : pu_data_nan(count, M, factors_y + first * M);
+    if (p == LISTS) m->data = pu_data_lists(count, M, list_start + first, list_row, list_y);
     memcpy(m->theta, is_series(p) ? series_start : factors_start, (size_t)(is_series(p) ? AR : FACTORS) * sizeof(pu_real));
     m->o.team = &m->team;
     m->o.gradient.threads = 1;
     m->o.steps = 6;
     m->o.user = m;
-    if (p == BATCHES || p == CHOSEN || p == VALIDATED) {
-        m->o.batch = 4, m->o.optimizer = PU_ADAM, m->o.rate = 0.05;
+    if (p == BATCHES || p == CHOSEN || p == VALIDATED || p == LISTS) {
+        m->o.batch = p == LISTS ? 1 : 4, m->o.optimizer = PU_ADAM, m->o.rate = 0.05;
         m->o.gradient.engine = PU_ITERATIVE, m->o.gradient.samples = 3, m->o.gradient.solve.iterations = 4;
     }
     if (p == CHOSEN) m->o.gradient.samples = PU_CHOOSE, m->o.gradient.error = 0.3, m->o.gradient.most_samples = 64;
@@ -381,6 +390,21 @@ TEST what_differs_is_told_to_all(void)
     TC_ASSERT(run_team(4));
     TC_ASSERT(all_say(4, PU_E_ARGUMENT, "fit.beta1", 2));
     dismiss(4);
+    PASS();
+}
+
+/* Lists on some processes and complete arrays on others: not the same fit, and nobody waits. */
+TEST another_kind_of_data_is_told_to_all(void)
+{
+    prepare(LISTS, 3, 0);
+    TC_ASSERT(run_team(3));
+    TC_ASSERT(strstr(team->report.plan, "of touched rows") != NULL);
+    dismiss(3);
+    prepare(LISTS, 3, 0);
+    team[2].data = pu_data_nan(team[2].data.n, M, factors_y);
+    TC_ASSERT(run_team(3));
+    TC_ASSERT(all_say(3, PU_E_TEAM, "fit.dense", 2));
+    dismiss(3);
     PASS();
 }
 
@@ -745,6 +769,7 @@ int main(int argc, char **argv)
     RUN_TEST1(memory_that_gives_out_is_told_to_all, BATCHES);
     RUN_TEST1(memory_that_gives_out_is_told_to_all, ALL);
     RUN_TEST(what_differs_is_told_to_all);
+    RUN_TEST(another_kind_of_data_is_told_to_all);
     RUN_TEST(drift_is_told_to_all);
     RUN_TEST1(any_process_may_end_a_fit, BATCHES);
     RUN_TEST1(any_process_may_end_a_fit, ALL);
@@ -755,6 +780,7 @@ int main(int argc, char **argv)
     RUN_TEST1(another_number_of_processes_goes_on, BATCHES);
     RUN_TEST1(another_number_of_processes_goes_on, ALL);
     RUN_TEST1(another_number_of_processes_goes_on, CHOSEN);
+    RUN_TEST1(another_number_of_processes_goes_on, LISTS);
     RUN_TEST(files_that_do_not_fit_are_told_to_all);
     RUN_TEST(gather_and_broadcast);
     RUN_TEST(shares_cover_all_data);

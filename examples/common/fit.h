@@ -227,6 +227,14 @@ static inline double peak_mb(void)
     return getrusage(RUSAGE_SELF, &use) == 0 ? (double)use.ru_maxrss / 1024 : 0;
 }
 
+/* Processor time of this process so far, of all its threads. */
+static inline double processor_seconds(void)
+{
+    struct rusage use;
+    if (getrusage(RUSAGE_SELF, &use) != 0) return (double)NAN;
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + 1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+}
+
 /* ---- JSON: one object, one key a line; a NULL file writes nothing. Numbers that are not finite become null. ---- */
 
 typedef struct {

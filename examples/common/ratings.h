@@ -86,6 +86,107 @@ static inline void ratings_split(ratings *r, long seed, int validation)
     r->data = pu_data_lists(r->seen, r->items, r->train.start, r->train.item, r->train.y);
 }
 
+/* ---- ratings that are made up ---- */
+
+static inline int ratings_larger(const void *a, const void *b)
+{
+    const double p = *(const double *)a, q = *(const double *)b;
+    return p < q ? 1 : p > q ? -1 : 0;
+}
+
+/* Counts in falling order, stretched to another length: entry i of n is where i is among those of m. */
+static inline double *ratings_stretch(pu_int m, double *count, pu_int n)
+{
+    double *wide = (double *)need_bytes((size_t)n * sizeof *wide);
+    pu_int i;
+    qsort(count, (size_t)m, sizeof *count, ratings_larger);
+    for (i = 0; i < n; i++) wide[i] = count[(pu_int)(((double)i + 0.5) * (double)m / (double)n)];
+    free(count);
+    return wide;
+}
+
+/* A uniform number, the i-th of this stream. */
+static inline double ratings_uniform(long seed, uint32_t stream, uint64_t i)
+{
+    uint32_t key[2] = {0, 0x6d616465u}, counter[4] = {0, 0, 0, 0}, word[4];
+    key[0] = (uint32_t)seed, counter[0] = (uint32_t)i, counter[1] = (uint32_t)(i >> 32), counter[2] = stream;
+    pu_philox(key, counter, word);
+    return ((double)word[0] + (double)word[1] / 4294967296.0) / 4294967296.0;
+}
+
+/* How many ratings each user gives: as those of the file are distributed, about `count` in all, an eighth of the items at most. */
+static inline pu_int *ratings_made_counts(const movielens *like, pu_int users, pu_int items, double count)
+{
+    double *of = (double *)need_bytes((size_t)like->users * sizeof *of), *wide, sum = 0, left = 0;
+    pu_int *number = (pu_int *)need_bytes((size_t)users * sizeof *number), i;
+    for (i = 0; i < like->count; i++) of[like->rating[i].user]++;
+    wide = ratings_stretch(like->users, of, users);
+    for (i = 0; i < users; i++) sum += wide[i];
+    for (i = 0; i < users; i++) {
+        left += wide[i] * count / sum;
+        number[i] = left < 1 ? 1 : left > (double)items / 8 ? items / 8 : (pu_int)left;
+        left -= (double)number[i];
+        if (left > (double)items) left = (double)items; /* what the longest lists could not take is lost */
+    }
+    free(wide);
+    return number;
+}
+
+/* Sums of the items' weights, which are distributed as those of the file are; items come in a random order. */
+static inline double *ratings_made_items(const movielens *like, pu_int items, long seed)
+{
+    double *of = (double *)need_bytes((size_t)like->items * sizeof *of), *wide;
+    pu_int i;
+    for (i = 0; i < like->count; i++) of[like->rating[i].item]++;
+    wide = ratings_stretch(like->items, of, items);
+    for (i = items - 1; i > 0; i--) {
+        const pu_int j = (pu_int)(ratings_uniform(seed, 1, (uint64_t)i) * (double)(i + 1));
+        const double moved = wide[i];
+        wide[i] = wide[j], wide[j] = moved;
+    }
+    for (i = 1; i < items; i++) wide[i] += wide[i - 1];
+    return wide;
+}
+
+/* Ratings in the place of those of r->all, with margins like theirs at another size: so many users, items and, about, ratings. For
+   measuring time and memory: there is nothing to find in them but that some users and items have higher ratings than others. */
+static inline void ratings_simulate(ratings *r, pu_int users, pu_int items, double count, long seed)
+{
+    movielens *m = &r->all;
+    pu_int *each = ratings_made_counts(m, users, items, count), u, i, total = 0, at = 0;
+    double *sum = ratings_made_items(m, items, seed);
+    int32_t *met = (int32_t *)need_bytes((size_t)items * sizeof *met);
+    uint64_t draw = 0;
+    for (u = 0; u < users; u++) total += each[u];
+    free(m->rating), free(m->user_id), free(m->item_id);
+    m->rating = (movielens_rating *)need_bytes((size_t)total * sizeof *m->rating);
+    m->user_id = (int32_t *)need_bytes((size_t)users * sizeof(int32_t)), m->item_id = (int32_t *)need_bytes((size_t)items * sizeof(int32_t));
+    m->count = (long)total, m->users = (int32_t)users, m->items = (int32_t)items;
+    for (u = 0; u < users; u++) m->user_id[u] = (int32_t)u + 1;
+    for (i = 0; i < items; i++) m->item_id[i] = (int32_t)i + 1;
+    for (u = 0; u < users; at += each[u++]) {
+        pu_int k = 0;
+        while (k < each[u]) {
+            const double x = ratings_uniform(seed, 2, draw++) * sum[items - 1];
+            pu_int lo = 0, hi = items - 1;
+            while (lo < hi) {
+                const pu_int mid = lo + (hi - lo) / 2;
+                if (sum[mid] > x) hi = mid;
+                else lo = mid + 1;
+            }
+            if (met[lo] == (int32_t)u + 1) continue;
+            met[lo] = (int32_t)u + 1, m->rating[at + k++].item = (int32_t)lo;
+        }
+        qsort(&m->rating[at], (size_t)each[u], sizeof *m->rating, movielens_order); /* by item: users are still 0 */
+        for (k = at; k < at + each[u]; k++) {
+            const double kind = ratings_uniform(seed, 3, (uint64_t)u), liked = ratings_uniform(seed, 4, (uint64_t)m->rating[k].item);
+            const double y = m->low + (m->high - m->low) * (0.2 + (kind + liked) / 4 + ratings_uniform(seed, 5, (uint64_t)k) / 2);
+            m->rating[k].user = (int32_t)u, m->rating[k].value = (float)(y > m->high ? m->high : floor(y + 0.5));
+        }
+    }
+    free(each), free(sum), free(met);
+}
+
 static inline double ratings_clip(const ratings *r, double y)
 {
     return y < r->all.low ? r->all.low : y > r->all.high ? r->all.high : y;

@@ -403,7 +403,7 @@ TEST another_kind_of_data_is_told_to_all(void)
     prepare(LISTS, 3, 0);
     team[2].data = pu_data_nan(team[2].data.n, M, factors_y);
     TC_ASSERT(run_team(3));
-    TC_ASSERT(all_say(3, PU_E_TEAM, "fit.dense", 2));
+    TC_ASSERT(all_say(3, PU_E_TEAM, "options (not as on the first process: fit.dense", 2));
     dismiss(3);
     PASS();
 }

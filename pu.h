@@ -31965,7 +31965,7 @@ PU__FN pu_status pu__fit_same_options(const pu__fit *fit)
     enum { ALSO = 4 };
     static const char *const also[ALSO] = {"fit.steps", "fit.checkpoint", "fit.checkpoint_every", "fit.resume"};
     const pu_fit_options *o = fit->o;
-    const double more[ALSO] = {(double)fit->report->steps, o->checkpoint ? 1 : 0, (double)o->checkpoint_every, o->resume ? 1 : 0};
+    const double more[ALSO] = {(double)fit->report->steps, o->checkpoint ? 1.0 : 0.0, (double)o->checkpoint_every, o->resume ? 1.0 : 0.0};
     double mine[PU__AGREED_COUNT + ALSO], told[PU__AGREED_COUNT + ALSO];
     pu_report *last = &fit->report->last;
     char what[104];

@@ -391,7 +391,7 @@ typedef enum {
 /* The culprit of a status. Numbers that do not apply are -1. */
 typedef struct {
     const char *what; /* array, argument or operator function, e.g. "data.y", in brackets what would do; never NULL */
-    pu_int datum;     /* which datum of the batch */
+    pu_int datum;     /* which datum of the batch; where rank is 0 or more: of all data of the team */
     pu_int column;    /* which right-hand side: 0 the mean, 1.. the probes */
     pu_int index;     /* entry of the array (of datum's part of it; data.y: the row of Phi), or the step */
     pu_int most;      /* of a number that is too large: the largest that would do */
@@ -1157,9 +1157,11 @@ typedef enum { PU_TEAM_DATA, PU_TEAM_PROBES } pu_team_split;
      PU_TEAM_PROBES  every process has all data, and a part has 1/parts of options.gradient.samples (rounded up), of its own:
                      for one large datum. Where exact engines serve all data the first part alone works.
    A step sends and receives about 2 params reals per process, and a few hundred bytes per part, in messages of at most 1 GiB.
-   What is refused on one process, for its data or memory say, is refused on all: where.rank says on which. Theta, options and model must be
-   the same everywhere: PU_E_TEAM. validate, clock and progress are called on every process, and what the first one's return
-   counts; the checkpoint is read and written by the first one, and may be taken up by any number of them. Not with: warm_start,
+   What is refused on one process, for its data or memory say, is refused on all: where.rank says on which. Theta, options and model
+   (PU_TEAM_PROBES: data) must be the same everywhere: PU_E_TEAM, and where.what says what is not. So is a theta that comes to differ,
+   on a processor or with a libm that rounds otherwise: a thousand entries are compared with every gradient. validate, clock and progress
+   are called on every process. Of the first two what the first one's return counts; any one's progress may end the fit, all at the same
+   step, at most one later. The checkpoint is read and written by the first one, and may be taken up by any number of them. Not with: warm_start,
    accumulate (that is `parts`). Memory: up to 2 + log2(parts) vectors of params more. */
 struct pu_team {
     int rank, ranks;
@@ -1167,8 +1169,9 @@ struct pu_team {
     pu_team_split split;
     pu_int total;        /* data of all processes; PU_TEAM_PROBES: unread */
     /* Sends `bytes` from `out` to process `peer` and receives as many from it into `in`, which do not overlap. The peer calls it
-       with this process at the same time. Anything but PU_OK ends the fit with that status: it must not wait forever for one
-       that has gone. Unread where ranks is 1. */
+       with this process at the same time. Anything but PU_OK ends the fit with that status (PU_E_TEAM for one that says nothing of
+       a team): it must not wait forever for one that has gone, and must not succeed after that. One that goes with its last message may
+       leave some of the others with PU_OK. Unread where ranks is 1. */
     pu_status (*swap)(void *user, int peer, const void *out, void *in, size_t bytes);
     void *user;
 };
@@ -30980,7 +30983,8 @@ PU__FN pu_status pu__team_leaf(pu__fit *fit, const pu_real *theta, pu_int part, 
     pu_status status = pu__fit_part_gradient(fit, theta, &data, team->split == PU_TEAM_PROBES ? part : 0, NULL, out);
     if (pu__fatal(status)) {
         pu_where *where = &fit->report->last.where;
-        where->datum = data.pick && where->datum >= 0 ? data.pick[where->datum] : where->datum;
+        if (where->datum >= 0 && (data.pick || fit->rows.on))
+            where->datum = data.pick ? data.pick[where->datum] : -1;
         tally->status = (double)status;
         return status;
     }

@@ -32,7 +32,7 @@ run()       # PROCESSES PROGRAM ARGS..
 {
     local processes=$1
     shift
-    if ! timeout 120 mpirun -n "$processes" "$@" >log 2>&1; then cat log; return 1; fi
+    if ! timeout 300 mpirun -n "$processes" "$@" >log 2>&1; then echo "failed, or took too long: $*" && cat log; return 1; fi
 }
 # odd RANK ODD.. -- EVEN..: a command for mpirun, which is ODD.. on that process and EVEN.. on the others
 odd()
@@ -156,7 +156,7 @@ if ((most > 0)); then
     check "little memory of one" all_say 3 "out of memory: workspace" 1
 fi
 # no pilot: checkpoints from the first steps on
-films+=(--factors 30 --epochs 400 --prior-loadings 5 --prior-means 1 --prior-noise 1)
+films+=(--factors 30 --epochs 120 --prior-loadings 5 --prior-means 1 --prior-noise 1)
 run 1 "./kill$$" "${films[@]}" --json ratings.whole || true
 landed=0 longest=0 attempts=0 taken_up=0 told=0 owed=0
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
@@ -198,8 +198,8 @@ check "the others told that a process has gone, $told of $owed" test "$told" == 
 check "nobody is left" bash -c "! pgrep -x kill$$ >/dev/null"
 from=()
 if [[ -f state ]]; then from=(--resume state); fi
-run 5 "./kill$$" "${films[@]}" "${from[@]}" --json broken || true
-check "a fit that was killed $landed times, on 2 to 4 processes, ends on 5 as one that was not" same_hash broken ratings.whole
+run 1 "./kill$$" "${films[@]}" "${from[@]}" --json broken || true
+check "a fit that was killed $landed times, on 2 to 4 processes, ends on one as one that was not" same_hash broken ratings.whole
 echo "$landed kills, $taken_up times taken up, at most $longest ms until all had ended; $told of $owed others told it"
 echo "$passed passed, $failed failed"
 exit $((failed > 0))

@@ -39,13 +39,15 @@ odd()
 {
     local rank=$1
     shift
-    # shellcheck disable=SC2016,SC2129 # the other shell's
-    printf '#!/bin/sh\nif [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = %s ]; then ' "$rank" >odd
-    while [[ $1 != -- ]]; do printf '%s ' "$1" && shift; done >>odd
-    shift
-    printf '; else exec ' >>odd
-    printf '%q ' "$@" >>odd
-    printf '; fi\n' >>odd
+    {
+        # shellcheck disable=SC2016 # the other shell's
+        printf '#!/bin/sh\nif [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = %s ]; then ' "$rank"
+        while [[ $1 != -- ]]; do printf '%s ' "$1" && shift; done
+        shift
+        printf '; else exec '
+        printf '%q ' "$@"
+        printf '; fi\n'
+    } >odd
     chmod +x odd
 }
 # all_say PROCESSES WORDS RANK: `odd` is refused on all of them, with these words about that process; nobody goes on or waits.

@@ -1032,7 +1032,8 @@ typedef struct {
                                             0 = L-BFGS: until it has converged, see pu_fit; else never */
     double seconds;                      /* > 0: stop after that time; needs clock */
     double (*clock)(void *user);         /* seconds since whenever */
-    double (*validate)(pu_model *model, const pu_real *theta, void *user); /* smaller is better; NaN stops the fit */
+    double (*validate)(pu_model *model, const pu_real *theta, void *user); /* smaller is better; NaN stops the fit. Adam and SGD have set
+                                            the model to theta */
     pu_int validate_every;               /* steps; 0 = 10. Refused without validate, as patience is */
     pu_int patience;                     /* validations without improvement before stopping; 0 = never */
     int (*progress)(const pu_fit_report *now, void *user); /* nonzero: stop */
@@ -1081,6 +1082,13 @@ typedef struct {
    some parameters have no influence any more: a variance that went to 0, say. It stops as PU_FIT_STUCK where no step is
    acceptable, or five gained no more than rounding, or the gradient it rests on is no witness (PU_INEXACT, PU_DIVERGED).
    In a float build the sign of such a gradient may be lost in rounding: a parameter so far out stays there.
+   pu_model_factors, lists of data and mini-batches by Adam: a step computes, sums and moves the rows of Phi, eta and psi that its data
+   touch (report.plan says "of touched rows"). The others are moved through the steps that they have missed when they are next touched, and all
+   before validation, a checkpoint, the end, and pu_fit_theta; until then report.theta is NULL in the progress function. Theta is that of
+   moving all rows at every step up to rounding, its bits do not depend on when anybody looked, and the random numbers are the same. Memory
+   is then 2 params and some gradients of what a step touches, besides theta, which is worked on in place (a resumed fit: 3). Priors
+   (model.priors), `tolerance` with fresh probes, warm_start, starts, a device and solve.M need all rows, and report.plan says so; `dense`
+   asks for it. pu_model_ppca, other data and other optimisers have all rows without a word.
    A step to a theta that the model refuses, or where numbers
    give out (not finite, not definite, no digit left on the way from nu to theta), is halved, up to 40 times, and counted.
    starts = S: the first fit begins at theta as given, number s = 1 .. S-1 at pu_model_start of seed gradient.seed + s, where
@@ -1090,7 +1098,7 @@ typedef struct {
    neither (mini-batches, probes) starts are refused. `seconds` and a progress function end all of them, with
    the best so far. One that ends with a status counts as failed; the fit fails when all do, and theta is as it was. At the
    end objective, penalty and gradient are those at theta, from one more gradient; counts of gradients are of all starts.
-   Same start, options and data: same bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and
+   Same start, options and data: same bits, at any thread count, with or without interruptions. Memory: about 4 params, of touched rows less (L-BFGS 2 (history + 3) params) and
    what pu_model_gradient needs, from ws or its allocator, taken at the start.
    Statuses: PU_OK; PU_INEXACT, PU_DIVERGED: the fit ran to its end (report.stop), but the gradient that its result
    rests on, at the best point or of the last step, lost digits or comes from solves that diverged: theta is no better

@@ -678,8 +678,9 @@ typedef struct {
     double nll;                  /* mean negative log-likelihood, with 2 pi */
     double nll_se;               /* its standard error over probes; 0 = exact, -1 = unknown (K = 1). With PU_INEXACT what
                                     rounding leaves is added to it */
-    double nll_95;               /* half the width of a 95 % interval: Student's t with N (K - 1) degrees of freedom
-                                    times nll_se */
+    double nll_95;               /* half the width of a 95 % interval. nll_se and this know how skewed the log det is from the
+                                    spectrum that the probes see: 95 to 99 % from K = 2 on. With options.delta and for
+                                    mixed effects: the probes' spread and Student's t, N (K - 1) degrees of freedom */
     double nll_gap;              /* estimate of what more iterations would still change through the log det, mean */
     int nll_converged;           /* 0: the gap exceeds a tenth of the standard error, or mean_k delta'sigma is too far
                                     below its expectation D: take more iterations */
@@ -14033,13 +14034,14 @@ PU__FN double pu__growth(pu__run *g, pu_int j)
 typedef struct {
     double value; /* NaN where the Lanczos matrix is not positive definite */
     double smallest, largest;
+    double second, fourth; /* traces of L^2 and L^4, L = log(M^-1 A / s), as seen by the same probe */
 } pu__quadrature_result;
 
 /* log det (M^-1 A) seen by probe j: n log s + rho_0 sum_i w_i log(lambda_i / s) / lambda_i, any s > 0. */
 PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, double s)
 {
     const double *lambda = pu__ritz(g, j), *weight = lambda + g->rows;
-    pu__quadrature_result result = {(double)NAN, DBL_MAX, 0};
+    pu__quadrature_result result = {(double)NAN, DBL_MAX, 0, 0, 0};
     pu_int steps = (pu_int)g->host_steps[j];
     double sum = 0;
     if (steps > 0 && pu__diagonalise(g, j))
@@ -14050,7 +14052,10 @@ PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, double s)
         if (lambda[i] < result.smallest)
             result.smallest = lambda[i];
         result.largest = pu__max(result.largest, lambda[i]);
-        sum += weight[i] * log(lambda[i] / s) / lambda[i];
+        double share = weight[i] / lambda[i], L = log(lambda[i] / s);
+        sum += share * L;
+        result.second += (double)g->host_rho[j] * share * L * L;
+        result.fourth += (double)g->host_rho[j] * share * L * L * L * L;
     }
     result.value = (double)g->n * log(s) + (double)g->host_rho[j] * sum;
     return result;
@@ -19508,6 +19513,7 @@ typedef struct {
 typedef struct {
     pu_column record;
     double ux, xax, logdet, gap;
+    double second, fourth; /* see pu__quadrature_result; 0: unknown, the probes are no normals */
     /* the mean: see pu__posterior_value; what rounding and what the solver leave, rounding in the likelihood, too */
     double value, nll_rounding;
     pu__losses rounding, solver;
@@ -21216,6 +21222,8 @@ PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int firs
         if (first + j % g->each == 0)
             continue; /* the mean has no part in the log det */
         column->logdet = seen.value + w->logdet_M[at];
+        column->second = job->o->delta ? 0 : seen.second;
+        column->fourth = job->o->delta ? 0 : seen.fourth;
         /* a column that ended at rounding level has nothing left to change, however much its last step did */
         column->gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(change, open);
     }
@@ -23260,9 +23268,20 @@ PU__FN double pu__student(pu_int n)
     return n < 2 ? 12.706 : 1.959964 + v * (2.372271 + v * (2.822499 + v * (2.555850 + v * 1.589534)));
 }
 
+/* Half the width of a 95 % interval of a log det in standard errors. With probes N(0, A) each tells sum_i L_i v_i^2, L_i = log(lambda_i / s),
+   v normal: 2 sum_i L_i^2 is its variance, which quadrature sees in the same probes. One L_i beyond all others makes that as skewed
+   as chi-squared with one degree of freedom, and of n probes n; (sum L^2)^2 / sum L^4 counts them. With S = chi-squared / n, sqrt(n / 2)
+   (S - 1) / sqrt(S) is within this in 95 % of all cases, to 1 % of it from n = 2 on; more often where the L_i have both signs. */
+PU__FN double pu__log_interval(double n)
+{
+    double v = 1 / pu__max(n, 1);
+    return 1.959964 + v * (2.18 + v * (3.3 + v * 2.5));
+}
+
 /* Sums over the data of what the report tells of the solver and of the likelihood's error. */
 typedef struct {
     double variance, gap, traces;
+    double second, fourth; /* see pu__log_interval; 0: unknown */
     double energy, size; /* sum |x - A^-1 u|_A^2, sum |x|_A^2 */
     int known;           /* every column's Ritz values are */
     double rounding;     /* of the likelihood */
@@ -23290,12 +23309,16 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
     double linear = 0;
     double logdet = 0;
     double square = 0;
+    double second = 0;
     for (pu_int k = 1; k <= job->K; k++) {
         trace += col[k].xax / K;
         linear += col[k].ux / K;
         logdet += col[k].logdet / K;
         sums->gap += col[k].gap / (2 * K * N);
+        second += col[k].second;
+        sums->fourth += col[k].fourth;
     }
+    sums->second += second;
     for (pu_int k = 1; k <= job->K; k++) {
         double off = col[k].logdet - logdet;
         square += off * off;
@@ -23309,7 +23332,7 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
     } else {
         sums->traces += linear / (double)job->served[PU_ITERATIVE];
         if (job->K > 1)
-            sums->variance += square / (K - 1) / K / 4 / (N * N);
+            sums->variance += (second > 0 ? 2 * second / K : square / (K - 1)) / K / 4 / (N * N);
         for (pu_int k = 0; k <= job->K; k++) {
             double weight = k ? 1 / K : 1;
             if (col[k].energy < 0 && col[k].record.rhs > 0)
@@ -23372,7 +23395,7 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
     report->nll_se = sampled && job->K < 2 ? -1 : sqrt(sums.variance);
     report->nll_95 = report->nll_se;
     if (report->nll_se > 0)
-        report->nll_95 *= pu__student(sampled * (job->K - 1));
+        report->nll_95 *= sums.fourth > 0 ? pu__log_interval(sums.second * sums.second / sums.fourth) : pu__student(sampled * (job->K - 1));
     if (report->rounding_error >= 0) {
         sums.rounding_of.relative = report->rounding_error;
         report->rounding_error = pu__worst_loss(job, &sums, &sums.rounding_of);
@@ -29389,15 +29412,30 @@ PU__FN const char *pu__team_wrong(const pu_team *team)
     return NULL;
 }
 
-/* team.swap, in messages that have lengths of 31 bits. */
+/* Did the numbers give out at this theta, so that a shorter step may help? Any other failure is the
+   caller's mistake. PU_E_NONFINITE: canonical arrays made from theta; the data were found finite at the
+   first step. */
+PU__FN int pu__fit_too_far(pu_status status)
+{
+    return status == PU_NONFINITE || status == PU_BREAKDOWN || status == PU_E_NOT_DEFINITE ||
+           status == PU_E_NOT_POSITIVE || status == PU_E_NONFINITE;
+}
+
+#ifndef PU__TEAM_BYTES
+#define PU__TEAM_BYTES ((size_t)1 << 30) /* of a message: lengths of 31 bits */
+#endif
+#ifndef PU__TEAM_SHORT
+#define PU__TEAM_SHORT 64 /* entries of a vector for which the number of messages is what counts */
+#endif
+
+/* team.swap, in messages of such lengths. A status that a line search would take for a step too far is one of the team's, too. */
 PU__FN pu_status pu__team_swap(const pu_team *team, int peer, const void *out, void *in, size_t bytes)
 {
-    const size_t most = (size_t)1 << 30;
-    for (size_t at = 0; at < bytes; at += most) {
-        size_t length = bytes - at < most ? bytes - at : most;
+    for (size_t at = 0; at < bytes; at += PU__TEAM_BYTES) {
+        size_t length = bytes - at < PU__TEAM_BYTES ? bytes - at : PU__TEAM_BYTES;
         pu_status status = team->swap(team->user, peer, (const char *)out + at, (char *)in + at, length);
         if (status)
-            return status;
+            return status > 0 || pu__fit_too_far(status) ? PU_E_TEAM : status;
     }
     return PU_OK;
 }
@@ -29421,24 +29459,6 @@ PU_DEF pu_status pu_team_share(const pu_team *team, pu_int *first, pu_int *count
     return PU_OK;
 }
 
-PU_DEF pu_status pu_team_gather(const pu_team *team, size_t bytes, void *all)
-{
-    if (!team || !all || (team->ranks > 1 && !team->swap))
-        return PU_E_NULL;
-    if (pu__team_wrong(team))
-        return PU_E_ARGUMENT;
-    char *at = (char *)all;
-    for (int round = 0; round < team->ranks; round++) {
-        int peer = pu__team_peer(team, round);
-        if (peer == team->rank)
-            continue;
-        pu_status status = pu__team_swap(team, peer, at + (size_t)team->rank * bytes, at + (size_t)peer * bytes, bytes);
-        if (status)
-            return status;
-    }
-    return PU_OK;
-}
-
 /* Those who have it, twice as many in every round, tell one other each; what they receive meanwhile is of no use. */
 PU_DEF pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x)
 {
@@ -29453,7 +29473,7 @@ PU_DEF pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x)
         int64_t peer = has ? team->rank + known : team->rank - known;
         for (size_t done = 0; done < bytes && peer < team->ranks && team->rank < 2 * known; done += sizeof unused) {
             size_t length = bytes - done < sizeof unused ? bytes - done : sizeof unused;
-            pu_status status = team->swap(team->user, (int)peer, has ? at + done : unused, has ? unused : at + done, length);
+            pu_status status = pu__team_swap(team, (int)peer, has ? at + done : unused, has ? unused : at + done, length);
             if (status)
                 return status;
         }
@@ -29461,12 +29481,32 @@ PU_DEF pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x)
     return PU_OK;
 }
 
+/* Groups of 1, 2, 4 .. processes exchange what they have. Where the last group is shorter the first process alone ends with all. */
+PU_DEF pu_status pu_team_gather(const pu_team *team, size_t bytes, void *all)
+{
+    if (!team || !all || (team->ranks > 1 && !team->swap))
+        return PU_E_NULL;
+    if (pu__team_wrong(team))
+        return PU_E_ARGUMENT;
+    char *at = (char *)all;
+    int64_t ranks = team->ranks, rank = team->rank;
+    for (int64_t width = 1; width < ranks; width *= 2) {
+        int64_t peer = rank ^ width, mine = rank / width * width, theirs = mine ^ width, second = mine | width;
+        size_t length = (size_t)(ranks - second < width ? ranks - second : width) * bytes;
+        pu_status status = PU_OK;
+        if (peer < ranks)
+            status = pu__team_swap(team, (int)peer, at + (size_t)mine * bytes, at + (size_t)theirs * bytes, length);
+        if (status)
+            return status;
+    }
+    return (ranks & (ranks - 1)) == 0 ? PU_OK : pu_team_broadcast(team, (size_t)ranks * bytes, all);
+}
+
 /* What a process says of itself, and then of all: what went wrong on the first with a failure; sums or largest of the rest. */
 typedef struct {
     double rank, status, datum, column, index, most;
     double data, entries; /* sums, of integers */
-    double iterative, seconds; /* the largest */
-    double hash, differ;  /* of what must be the same; is it not? */
+    double iterative, seconds; /* of a part; the largest */
     char what[104];
 } pu__voice;
 
@@ -29495,8 +29535,6 @@ PU__FN pu_status pu__team_meet(const pu_team *team, pu__voice *voice)
         voice->entries += theirs.entries;
         voice->iterative = pu__max(voice->iterative, theirs.iterative);
         voice->seconds = pu__max(voice->seconds, theirs.seconds);
-        if (theirs.hash != mine.hash)
-            voice->differ = 1;
     }
     return PU_OK;
 }
@@ -29525,6 +29563,7 @@ PU__FN pu_int pu__team_most_pieces(const pu_team *team)
 typedef struct {
     const pu_team *team;
     pu_int n, pieces, slice; /* most pieces of a process; most entries of the slice of theta that a process sums */
+    int is_short;            /* so few that everybody sums all: what counts is the number of messages */
     pu_real *piece[34];      /* pieces x n: sums of this process's; the first is the caller's vector */
     pu_real *out, *in;       /* pieces x slice; ranks x pieces x slice */
     /* where pu__team_fold stands: process and piece */
@@ -29536,7 +29575,8 @@ PU__FN void pu__team_layout(pu__team_room *w, pu__arena *arena)
 {
     const pu_team *team = w->team;
     w->pieces = pu__team_most_pieces(team);
-    w->slice = (w->n + team->ranks - 1) / team->ranks;
+    w->is_short = w->n <= PU__TEAM_SHORT;
+    w->slice = w->is_short ? w->n : (w->n + team->ranks - 1) / team->ranks;
     for (pu_int i = 1; i < w->pieces; i++)
         w->piece[i] = pu__reals(arena, w->n, 1);
     if (team->ranks > 1) {
@@ -29560,6 +29600,22 @@ PU__FN pu_real *pu__team_fold(pu__team_room *w, pu_int lo, pu_int hi)
     return left;
 }
 
+/* pu__team_sum of short vectors: everybody gets all pieces. */
+PU__FN pu_status pu__team_sum_short(pu__team_room *w, pu_real *x)
+{
+    const pu_team *team = w->team;
+    pu_real *mine = w->in + team->rank * w->pieces * w->n;
+    for (pu_int i = 0; i < w->pieces; i++)
+        pu__copy(mine + i * w->n, w->piece[i], w->n);
+    pu_status status = pu_team_gather(team, (size_t)(w->pieces * w->n) * sizeof(pu_real), w->in);
+    if (status)
+        return status;
+    w->rank = w->next = 0;
+    w->slice = w->n;
+    pu__copy(x, pu__team_fold(w, 0, pu__team_parts(team)), w->n);
+    return PU_OK;
+}
+
 /* x, which is piece 0, = the sum of all parts. Each process gets everybody's pieces of a slice of x, sums it in the order of the tree,
    and hands it to all. */
 PU__FN pu_status pu__team_sum(pu__team_room *w, pu_real *x)
@@ -29569,6 +29625,8 @@ PU__FN pu_status pu__team_sum(pu__team_room *w, pu_real *x)
     size_t bytes = (size_t)(w->pieces * w->slice) * sizeof(pu_real);
     if (ranks == 1)
         return PU_OK;
+    if (w->is_short)
+        return pu__team_sum_short(w, x);
     for (int round = 0; round < team->ranks; round++) {
         int peer = pu__team_peer(team, round);
         pu_real *in = w->in + peer * w->pieces * w->slice, *out = peer == team->rank ? in : w->out;
@@ -29755,6 +29813,8 @@ typedef struct {
     pu_int *id;
     struct pu__tally *tallies;
     int alike;
+    /* Has this process's progress function ended the fit, which the others do not know yet? Any one's, which all know? */
+    int asks_to_stop, is_asked_to_stop;
     /* Why all rows are moved at every step, where it might be those that a step touches; "" where it is those, or where there is no
        question of it. */
     const char *dense;
@@ -30093,9 +30153,9 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 
 /* What is told of the gradient of some data, or of several such: its status (a failure alone), how many data, and times these the objective;
    times their square the variances of objective and gradient; are these known, were all engines exact; PU_INEXACT or PU_DIVERGED, and
-   how often; pu__fit.lost. */
+   how often; pu__fit.lost. The first of a process: pu__team_trace of its point; does its progress function end the fit? */
 typedef struct pu__tally {
-    double status, data, objective, variance, error, known, exact, doubt, doubtful, lost;
+    double status, data, objective, variance, error, known, exact, doubt, doubtful, lost, trace, stop;
 } pu__tally;
 
 /* Adds what the last gradient tells, of so many data. */
@@ -30123,7 +30183,7 @@ PU__FN pu_status pu__team_leaf(pu__fit *fit, const pu_real *theta, pu_int part, 
 {
     const pu_team *team = fit->o->team;
     pu_data data = *fit->data;
-    pu__tally none = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0};
+    pu__tally none = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0};
     *tally = none;
     data.id = fit->id ? fit->id : data.id;
     if (fit->rows.on)
@@ -30137,6 +30197,8 @@ PU__FN pu_status pu__team_leaf(pu__fit *fit, const pu_real *theta, pu_int part, 
     pu_real *grad = fit->rows.on ? fit->part : out;
     pu_status status = pu__fit_part_gradient(fit, theta, &data, team->split == PU_TEAM_PROBES ? part : 0, NULL, grad);
     if (pu__fatal(status)) {
+        pu_where *where = &fit->report->last.where;
+        where->datum = data.pick && where->datum >= 0 ? data.pick[where->datum] : where->datum;
         tally->status = (double)status;
         return status;
     }
@@ -30186,11 +30248,15 @@ PU__FN pu_status pu__fit_agree_status(const pu__fit *fit, pu_status status)
     const pu_team *team = fit->o->team;
     pu__voice voice = PU__ZERO;
     pu__text text = {voice.what, 0, sizeof voice.what};
+    pu_int first, count;
     if (!team)
         return status;
     voice.rank = (double)team->rank;
     voice.status = (double)status;
-    voice.datum = (double)where->datum;
+    /* its number among all data */
+    if (pu_team_share(team, &first, &count) || where->datum < 0)
+        first = 0;
+    voice.datum = (double)(where->datum + first);
     voice.column = (double)where->column;
     voice.index = (double)where->index;
     voice.most = (double)where->most;
@@ -30208,6 +30274,29 @@ PU__FN pu_status pu__fit_agree_status(const pu__fit *fit, pu_status status)
     return last->status;
 }
 
+/* Where entry i of a step's gradient is in theta. */
+PU__FN pu_int pu__rows_entry(const pu__fit *fit, pu_int i)
+{
+    const pu__touched *r = &fit->rows;
+    pu_int inner = r->count * r->D;
+    if (!r->on)
+        return i;
+    if (i < inner)
+        return r->row[i / r->D] * r->D + i % r->D;
+    return r->M * (r->D + (i - inner) / r->count) + r->row[(i - inner) % r->count];
+}
+
+/* A number of theta, the same where it is the same to the bit: of a thousand entries, others in every gradient. Rows that the step does
+   not touch may be behind on some processes. */
+PU__FN double pu__team_trace(const pu__fit *fit, const pu_real *theta)
+{
+    pu_int apart = fit->size / 1000 + 1;
+    uint64_t hash = PU__FNV;
+    for (pu_int i = (pu_int)fit->place % apart; i < fit->size; i += apart)
+        hash = pu__fnv(hash, theta + pu__rows_entry(fit, i), sizeof *theta);
+    return (double)(hash >> 11);
+}
+
 /* The sum over all data of a step, or of all, times their number each, into g, and what all parts tell. */
 PU__FN pu_status pu__team_gradient(pu__fit *fit, const pu_real *theta, pu_real *g, pu__tally *all)
 {
@@ -30217,9 +30306,19 @@ PU__FN pu_status pu__team_gradient(pu__fit *fit, const pu_real *theta, pu_real *
     memset(fit->tallies, 0, (size_t)(team->ranks * most) * sizeof(pu__tally));
     fit->room.piece[0] = g;
     pu_status own = pu__team_own(fit, theta, 0, parts, &next);
+    fit->tallies[team->rank * most].trace = pu__team_trace(fit, theta);
+    fit->tallies[team->rank * most].stop = fit->asks_to_stop;
     pu_status gone = pu_team_gather(team, (size_t)most * sizeof(pu__tally), fit->tallies);
     if (gone)
         return pu__refuse(&fit->report->last, gone, "team.swap");
+    for (int r = 0; r < team->ranks; r++) {
+        fit->is_asked_to_stop |= fit->tallies[r * most].stop > 0;
+        if (fit->tallies[r * most].trace == fit->tallies->trace)
+            continue;
+        gone = pu__refuse(&fit->report->last, PU_E_TEAM, "theta (not as on the first process any more: another build or processor?)");
+        fit->report->last.where.rank = r;
+        return gone;
+    }
     fit->gradients = before;
     for (int r = 0; r < team->ranks; r++)
         for (pu_int p = pu__team_first(team, r); p < pu__team_first(team, r + 1); p++) {
@@ -30251,7 +30350,7 @@ PU__FN pu_status pu__team_gradient(pu__fit *fit, const pu_real *theta, pu_real *
 PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g)
 {
     pu_real *part = fit->part;
-    pu__tally all = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0};
+    pu__tally all = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0};
     pu_int data;
     int is_sum = fit->o->accumulate > 1 || fit->o->team;
     fit->lost = 0;
@@ -30281,15 +30380,6 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     if (!pu__finite_double(fit->objective + fit->objective_se + fit->gradient + fit->gradient_se))
         return pu__refuse(&fit->report->last, PU_NONFINITE, "|gradient|");
     return PU_OK;
-}
-
-/* Did the numbers give out at this theta, so that a shorter step may help? Any other failure is the
-   caller's mistake. PU_E_NONFINITE: canonical arrays made from theta; the data were found finite at the
-   first step. */
-PU__FN int pu__fit_too_far(pu_status status)
-{
-    return status == PU_NONFINITE || status == PU_BREAKDOWN || status == PU_E_NOT_DEFINITE ||
-           status == PU_E_NOT_POSITIVE || status == PU_E_NONFINITE;
 }
 
 /* theta is the best point so far, by this value, after so many steps. */
@@ -31145,7 +31235,8 @@ PU__FN pu_status pu__fit_newton(pu__fit *fit, int *is_done)
         pu__newton_learn(fit);
         pu__lbfgs_accept(fit, 1);
     }
-    r->last = last;
+    if (!status || pu__fit_too_far(status))
+        r->last = last;
     fit->objective = value;
     fit->doubt = 0;
     fit->gradient = pu__gradient_norm(fit, fit->g);
@@ -31197,7 +31288,8 @@ PU__FN pu_status pu__fit_leap(pu__fit *fit, int *is_done)
     }
     fit->leaps++;
     fit->rejected++;
-    fit->report->last = last;
+    if (!status || pu__fit_too_far(status))
+        fit->report->last = last;
     fit->objective = value;
     fit->doubt = 0;
     fit->gradient = pu__gradient_norm(fit, fit->g);
@@ -31240,6 +31332,8 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
     if (!status && !(best < HUGE_VAL))
         status = pu__fit_polish(fit, value - least, &best, &best_doubt);
     fit->held = fit->idle = fit->within = 0;
+    if (status)
+        return status;
     if (fit->exact && best < HUGE_VAL) {
         fit->objective = best;
         fit->doubt = best_doubt;
@@ -31249,8 +31343,6 @@ PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
         pu__lbfgs_accept(fit, 0);
         return PU_OK;
     }
-    if (status)
-        return status;
     r->last = last;
     fit->objective = value;
     fit->doubt = doubt;
@@ -31337,7 +31429,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
                 hi = t;
                 /* The first step knows no scale, and may be too long by orders of magnitude: where a line through the
                    slopes at both ends is zero. A slope that rounding has spoilt does not tell that. */
-                if (fit->held == 0 && there > 0 && fit->report->last.status != PU_INEXACT)
+                if (fit->held == 0 && there > 0 && fit->doubt != (double)PU_INEXACT)
                     middle = slope / (slope - there);
             }
             else if (there < 0.9 * slope && hi < 0 && tries < 10 && longer > t)
@@ -31378,7 +31470,8 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
 #define PU__PATH  1024 /* of a file's name, with what is appended */
 
 /* One entry of pu__fit_list_agreed; a field of the fit's options, of its gradient's, of its solver's. */
-#define PU__AGREED(name, value)   {"checkpoint: made with another " name, (double)(value)}
+#define PU__ANOTHER               "checkpoint: made with another "
+#define PU__AGREED(name, value)   {PU__ANOTHER name, (double)(value)}
 #define PU__AGREED_FIT(field)      PU__AGREED("fit." #field, o->field)
 #define PU__AGREED_GRADIENT(field) PU__AGREED("fit.gradient." #field, g->field)
 #define PU__AGREED_SOLVE(field)    PU__AGREED("fit.gradient.solve." #field, solve->field)
@@ -31797,6 +31890,57 @@ PU__FN int pu__is_unobserved(const pu_data *data)
     return n == data->n;
 }
 
+/* Count data of these, from number `first` on. */
+PU__FN pu_data pu__data_range(const pu_data *data, pu_int first, pu_int count)
+{
+    pu_data range = *data;
+    pu_int from = first * pu__data_stride(data);
+    range.n = count;
+    range.start = data->start ? data->start + first : NULL;
+    range.y = data->kind == PU_DATA_LISTS ? data->y : data->y + from;
+    range.mask = data->mask ? data->mask + from : NULL;
+    range.id = data->id ? data->id + first : NULL;
+    return range;
+}
+
+/* Of the most expensive part of a team's data: how long it takes, and does any part need the iterative engine? Both depend on
+   which data have a pattern in common, hence on parts; of a process's data they would depend on the number of processes. */
+PU__FN void pu__team_plan(const pu__fit *fit, pu__voice *voice)
+{
+    const pu_team *team = fit->o->team;
+    pu_int parts = pu__team_parts(team), own = pu__cut(team->total, parts, pu__team_first(team, team->rank));
+    for (pu_int p = pu__team_first(team, team->rank); p < pu__team_first(team, team->rank + 1); p++) {
+        pu_int first = pu__cut(team->total, parts, p), count = pu__cut(team->total, parts, p + 1) - first;
+        pu_data data = pu__data_range(fit->data, first - own, count);
+        pu_report report;
+        size_t bytes;
+        if (!count || pu_model_gradient_bytes(fit->model, &data, &fit->o->gradient, 0, &bytes, &report))
+            continue;
+        voice->iterative += (double)report.served[PU_ITERATIVE];
+        voice->seconds = pu__max(voice->seconds, report.seconds);
+    }
+}
+
+/* What must be the same on all processes, as far as numbers tell: theta with the model; data, where these are not shared out. Options:
+   pu__fit_same_options. */
+PU__FN void pu__team_hash(const pu__fit *fit, const pu_real *theta, uint64_t *hash)
+{
+    const pu_data *data = fit->data;
+    const char *name = fit->model->name ? fit->model->name : "";
+    pu_int row;
+    pu_real y;
+    hash[0] = pu__fnv(PU__FNV, theta, (size_t)fit->model->params * sizeof(pu_real));
+    hash[0] = pu__fnv(hash[0], name, strlen(name));
+    hash[1] = PU__FNV;
+    if (fit->o->team->split == PU_TEAM_DATA)
+        return;
+    for (pu_int n = 0; n < data->n; n++)
+        for (pu_int p = pu__observed(data, n, 0, &row, &y); p >= 0; p = pu__observed(data, n, p + 1, &row, &y)) {
+            hash[1] = pu__fnv(hash[1], &row, sizeof row);
+            hash[1] = pu__fnv(hash[1], &y, sizeof y);
+        }
+}
+
 /* The model is set to theta, or refused it (status). Sizes and data are checked, priors made ready; of a team everybody is
    asked whether all is well and the same: report->last is then as of all data. */
 PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status status)
@@ -31806,6 +31950,7 @@ PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status
     pu_model *model = fit->model;
     pu_report *last = &fit->report->last;
     pu__voice voice = PU__ZERO;
+    uint64_t mine[2] = {0, 0}, told[2];
     size_t bytes;
     pu_int first, count = 0;
     int is_idle = team && !data->n;
@@ -31821,31 +31966,41 @@ PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status
     int is_empty = !status && (is_idle || pu__is_unobserved(data));
     if (!team)
         return is_empty ? pu__refuse(last, PU_E_ARGUMENT, "data (nothing is observed)") : status;
+    /* data that were refused may not be there */
+    if (!status)
+        pu__team_hash(fit, theta, mine);
+    memcpy(told, mine, sizeof mine);
+    pu_status gone = pu__fit_tell_all(fit, sizeof told, told);
+    if (gone)
+        return gone;
+    if (!status && told[0] != mine[0] && told[0])
+        status = pu__refuse(last, PU_E_TEAM, "theta or model (not as on the first process; pu_team_broadcast)");
+    if (!status && told[1] != mine[1] && told[0])
+        status = pu__refuse(last, PU_E_TEAM, "data (not as on the first process, with PU_TEAM_PROBES)");
     status = pu__fit_agree_status(fit, status);
     if (status)
         return status;
-    /* theta and model, as far as numbers tell; options: pu__fit_same_options */
-    uint64_t hash = pu__fnv(PU__FNV, theta, (size_t)model->params * sizeof(pu_real));
-    hash = pu__fnv(hash, model->name ? model->name : "", model->name ? strlen(model->name) : 0);
-    voice.hash = (double)(hash >> 11);
     voice.data = (double)!is_empty;
     voice.entries = fit->priors.entries;
     voice.iterative = (double)last->served[PU_ITERATIVE];
     voice.seconds = last->seconds;
+    if (team->split == PU_TEAM_DATA) {
+        voice.iterative = voice.seconds = 0;
+        pu__team_plan(fit, &voice);
+    }
     status = pu__team_meet(team, &voice);
     if (status)
         return pu__refuse(last, status, "team.swap");
-    if (voice.differ > 0)
-        return pu__refuse(last, PU_E_TEAM, "theta or model (not the same on every process: pu_team_broadcast)");
     if (!(voice.data > 0))
         return pu__refuse(last, PU_E_ARGUMENT, "data (nothing is observed)");
     fit->priors.model = model;
+    last->served[PU_ITERATIVE] = voice.iterative > 0;
+    last->seconds = voice.seconds;
     if (team->split == PU_TEAM_DATA) {
         fit->priors.entries = voice.entries;
         fit->priors.N = (double)team->total;
+        last->seconds *= (double)pu__team_parts(team);
     }
-    last->served[PU_ITERATIVE] = voice.iterative > 0;
-    last->seconds = voice.seconds;
     /* probes are shared out among the parts */
     if (team->split == PU_TEAM_PROBES && voice.iterative > 0 && !pu__is_open(&fit->o->gradient))
         fit->o->gradient.samples = pu__team_probes(team, fit->K);
@@ -31853,18 +32008,33 @@ PU__FN pu_status pu__fit_roll_call(pu__fit *fit, const pu_real *theta, pu_status
 }
 
 #ifndef PU_NO_STDIO
-/* Have all processes of a team the same options? */
+/* Has everybody the options of the first process? The first of them that differs is told. */
 PU__FN pu_status pu__fit_same_options(const pu__fit *fit)
 {
-    pu__voice voice = PU__ZERO;
-    uint64_t hash = PU__FNV;
-    for (int i = 0; i < PU__AGREED_COUNT; i++)
-        hash = pu__fnv(hash, &fit->agreed[i].value, sizeof(double));
-    voice.hash = (double)(hash >> 11);
-    pu_status status = pu__team_meet(fit->o->team, &voice);
+    enum { ALSO = 4 };
+    static const char *const also[ALSO] = {"fit.steps", "fit.checkpoint", "fit.checkpoint_every", "fit.resume"};
+    const pu_fit_options *o = fit->o;
+    const double more[ALSO] = {(double)fit->report->steps, o->checkpoint ? 1.0 : 0.0, (double)o->checkpoint_every, o->resume ? 1.0 : 0.0};
+    double mine[PU__AGREED_COUNT + ALSO], told[PU__AGREED_COUNT + ALSO];
+    pu_report *last = &fit->report->last;
+    char what[104];
+    pu__text text = {what, 0, sizeof what};
+    int i = 0;
+    for (int k = 0; k < PU__AGREED_COUNT; k++)
+        mine[k] = fit->agreed[k].value;
+    memcpy(mine + PU__AGREED_COUNT, more, sizeof more);
+    memcpy(told, mine, sizeof mine);
+    pu_status status = pu__fit_tell_all(fit, sizeof told, told);
     if (status)
-        return pu__refuse(&fit->report->last, status, "team.swap");
-    return voice.differ > 0 ? pu__refuse(&fit->report->last, PU_E_TEAM, "options (not the same on every process)") : PU_OK;
+        return status;
+    while (i < PU__AGREED_COUNT + ALSO && told[i] == mine[i])
+        i++;
+    pu__put(&text, "options (not as on the first process: ");
+    if (i < PU__AGREED_COUNT + ALSO)
+        pu__put(&text, i < PU__AGREED_COUNT ? fit->agreed[i].wrong + sizeof PU__ANOTHER - 1 : also[i - PU__AGREED_COUNT]);
+    pu__put(&text, ")");
+    /* which copies the text */
+    return pu__fit_agree_status(fit, i < PU__AGREED_COUNT + ALSO ? pu__refuse(last, PU_E_TEAM, what) : PU_OK);
 }
 
 /* The state from the first process of a team to all. */
@@ -32298,12 +32468,13 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     pu__fit fit = pu__fit_make(model, data, options, &o);
     pu__call call;
     pu__arena *arena = &call.arena;
-    size_t all;
+    size_t all = 0;
     report = pu__begin(&call, NULL, report);
     if (!bytes)
         return pu__refuse(report, PU_E_NULL, "bytes");
-    /* All data as one batch: no mini-batch needs more. */
-    pu_status status = pu_model_gradient_bytes(model, data, &o.gradient, fit.want_se, &all, report);
+    /* All data as one batch: no mini-batch needs more. A process of a team may have none. */
+    int is_idle = o.team && model && model->lgm.Gamma && data && !data->n;
+    pu_status status = is_idle ? PU_OK : pu_model_gradient_bytes(model, data, &o.gradient, fit.want_se, &all, report);
     if (status)
         return status;
     fit.K = report->samples;
@@ -32422,12 +32593,16 @@ PU__FN pu_status pu__fit_judge(pu__fit *fit)
     pu__fit_update_report(fit);
     if (!r->stop && o->seconds > 0 && r->seconds >= o->seconds)
         r->stop = PU_FIT_TIME;
-    if (o->progress && o->progress(r, o->user) && !r->stop)
-        r->stop = PU_FIT_CALLBACK;
-    /* time and progress are the first process's */
+    if (o->progress && o->progress(r, o->user)) {
+        fit->asks_to_stop = 1;
+        r->stop = r->stop ? r->stop : PU_FIT_CALLBACK;
+    }
+    /* time is the first process's; what others' progress functions ask for comes with the next gradient */
     double stop = (double)r->stop;
     status = pu__fit_tell_all(fit, sizeof stop, &stop);
     r->stop = (pu_fit_stop)(int)stop;
+    if (!r->stop && fit->is_asked_to_stop)
+        r->stop = PU_FIT_CALLBACK;
     return status;
 }
 
@@ -32598,9 +32773,9 @@ PU__FN pu_status pu__fit_starts(pu__fit *fit)
     pu__copy(fit->next, fit->top_theta, fit->n);
     pu__copy(fit->best_theta, fit->top_theta, fit->n);
     fit->sets = fit->model->sets - 1;
-    (void)pu__fit_gradient(fit, fit->theta, fit->g);
+    status = pu__fit_gradient(fit, fit->theta, fit->g);
     pu__fit_update_report(fit);
-    return PU_OK;
+    return pu__fatal(status) ? pu__fit_fail(r, status, NULL) : PU_OK;
 }
 
 /* The fit from its start, or from its checkpoint, to the end. theta (n) is the result: the best point, or

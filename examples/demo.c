@@ -302,18 +302,15 @@ static void rate_make(ratings *r, uint64_t seed, pu_real *Phi, pu_real *eta)
     normals(seed, 0, 10, RATE_ITEMS * RATE_D, Phi), normals(seed, 0, 11, RATE_ITEMS, eta);
     for (m = 0; m < RATE_ITEMS * RATE_D; m++) Phi[m] *= PU_R(0.4);
     for (m = 0; m < RATE_ITEMS; m++) eta[m] = PU_R(3.4) + PU_R(0.5) * eta[m];
-    r->all.rating = (movielens_rating *)need_bytes(RATE_USERS * RATE_ITEMS * sizeof *r->all.rating);
     for (u = 0; u < RATE_USERS; u++) {
         pu_real z[RATE_D], wild[2 * RATE_ITEMS];
         normals(seed, u, 12, RATE_D, z), normals(seed, u, 13, 2 * RATE_ITEMS, wild);
         for (m = 0; m < RATE_ITEMS; m++) {
-            movielens_rating *to = &r->all.rating[r->all.count];
             double y = (double)eta[m] + RATE_NOISE * (double)wild[m];
             if (wild[RATE_ITEMS + m] < PU_R(0.6745)) continue; /* P(normal > 0.6745) = 1/4 */
             for (j = 0; j < RATE_D; j++) y += (double)Phi[m * RATE_D + j] * (double)z[j];
             y = floor(2 * y + 0.5) / 2;
-            to->user = (int32_t)u, to->item = (int32_t)m, to->value = (float)(y < 0.5 ? 0.5 : y > 5 ? 5 : y);
-            r->all.count++;
+            if (!movielens_add(&r->all, u, m, (float)(y < 0.5 ? 0.5 : y > 5 ? 5 : y))) fail(1, "memory", "there is not enough");
         }
     }
     if (!movielens_index(&r->all)) fail(1, "ratings", r->all.error);

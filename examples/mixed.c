@@ -186,6 +186,7 @@ static void fit_model(design *d, const request *ask, fit_flags *flags, const pu_
     make_model(d, ask->method ? PU_REML : PU_ML, 0, model);
     r->params = model->params;
     need(pu_model_start(model, &data, (uint64_t)flags->seed, r->theta, &told), &told);
+    fit_keep(flags, team_rank() == 0, &fit);
     fit.team = team_of(1, PU_TEAM_PROBES);
     check_rest(d, r->theta[model->params - 1]);
     fit_run(model, &data, &fit, NULL, r->theta, &r->fit);
@@ -480,7 +481,7 @@ static void write_json(const design *d, const request *ask, const fit_flags *fla
 
 static void read_options(int argc, char **argv, request *ask, design *d, fit_flags *flags)
 {
-    option list[DESIGN_FLAGS + 17];
+    option list[DESIGN_FLAGS + FIT_KEEP + 17];
     int n = 0;
     memset(ask, 0, sizeof *ask);
     design_default(d), fit_flags_default(flags);
@@ -499,6 +500,7 @@ static void read_options(int argc, char **argv, request *ask, design *d, fit_fla
     list[n++] = opt_text("svg", "write a picture of the largest effects to this file", &ask->svg);
     list[n++] = opt_real("progress", "seconds between lines of progress where stderr is no terminal; 0 = none", &flags->every, 0, 1e9);
     list[n++] = opt_flag("quiet", "no progress, no tables", &flags->quiet);
+    n += fit_keep_table(flags, list + n);
     list[n++] = team_option();
     options_read(argc, argv, "mixed",
                  "Mixed effects: variances of groups of levels, crossed or nested, fixed effects, predictions.\n"
@@ -518,14 +520,17 @@ int main(int argc, char **argv)
     fit_flags flags;
     pu_options options;
     pu_model model;
+    int is_last; /* rows are written, and no more */
     team_open(&argc, &argv);
     read_options(argc, argv, &ask, &d, &flags);
     team_quiet(&flags.quiet, &flags.json);
+    is_last = d.save && d.write_only;
+    if (team_rank() > 0) ask.effects = ask.out = ask.svg = d.save = NULL;
     file_ready(flags.json), file_ready(ask.effects), file_ready(ask.out), file_ready(ask.svg), file_ready(d.save);
     r.read = seconds();
     design_make(&d, (uint64_t)flags.seed);
     r.read = seconds() - r.read;
-    if (d.save && d.write_only) return 0;
+    if (is_last) return team_close();
     gradient_options(&ask, &flags, &options);
     r.theta = need_reals(d.p + d.groups + 1);
     r.variance = (estimate *)need_bytes((size_t)(d.groups + 1 + d.p) * sizeof *r.variance), r.fixed = r.variance + d.groups + 1;

@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     pu_real *theta, *drawn, *C, *x, *se, *truth;
     estimate *e;
     fit_flags flags;
-    option list[FIT_FLAGS + SERIES_FLAGS + 10];
+    option list[FIT_FLAGS + FIT_KEEP + SERIES_FLAGS + 10];
     long length = 1000, count = 5, order = 5;
     double missing = 0.1, nll = 0, nll_se = 0, nll_exact = 0, error[3] = {0, 0, 0}, noise = (double)NAN, began;
     int paper = option_given(argc, argv, "paper", strlen("paper")), optimizer = paper, start = paper, options = 0, P, i, has_se;
@@ -138,6 +138,7 @@ int main(int argc, char **argv)
     options += series_flags_table(&s, list + options);
     options += series_regress_table(&s, list + options);
     options += fit_flags_table(&flags, list + options);
+    options += fit_keep_table(&flags, list + options);
     list[options++] = team_option();
     options_read(argc, argv, "noisy_ar", "Fits an autoregression with observation noise to series with gaps.", options, list);
     options_apart(argc, argv, "data", "length,series,missing");
@@ -179,6 +180,7 @@ int main(int argc, char **argv)
     if (start == 2 && s.data) fail(2, "--start truth", "is for simulated series");
     if (start == 2) memcpy(theta, drawn, (size_t)m.model->params * sizeof *theta);
     if (start == 0) need(pu_model_start(m.model, &data, (uint64_t)flags.seed, theta, &told), &told);
+    fit_keep(&flags, team_rank() == 0, &fit);
     fit.team = team_of(data.n, PU_TEAM_DATA);
     share = team_data(data, fit.team);
     fit_run(m.model, &share, &fit, NULL, theta, &report);

@@ -48,19 +48,40 @@ typedef struct {
     double *count, *h;       /* per item: training ratings; what they say of an entry, a precision */
     pu_int each;             /* steps per epoch */
     pu_data share;           /* what this process fits */
+    uint32_t mark;           /* fingerprint */
 } app;
 
 /* ---- the data ---------------------------------------------------------------------------------------------- */
 
-/* A number of the training data and the split: a checkpoint of others does not fit. */
-static uint32_t fingerprint(const app *a)
+/* A line while the file is read, as fit_progress has it. */
+static void read_progress(long count, double share, void *user)
+{
+    fit_flags *f = (fit_flags *)user;
+    const int terminal = isatty(2);
+    const double t = seconds();
+    if (f->quiet || (!terminal && !(f->every > 0))) return;
+    if (f->drawn <= 0) f->drawn = t;
+    if (t - f->drawn < (terminal ? 0.2 : f->every)) return;
+    f->drawn = t;
+    fprintf(stderr, "%s  %.1f million ratings read", terminal ? "\r" : "", 1e-6 * (double)count);
+    if (share >= 0) fprintf(stderr, ", %.0f %%", 100 * share);
+    fprintf(stderr, "%s", terminal ? " \033[K" : "\n");
+    fflush(stderr);
+}
+
+/* A number of the training data and the split: a checkpoint of others does not fit. All processes have the same. */
+static uint32_t fingerprint_make(const app *a)
 {
     uint32_t h = 2166136261u;
     pu_int i;
+    share_begin(&a->r.team, sizeof h, &h);
     for (i = 0; i < a->r.train.start[a->r.seen]; i++)
         h = (h ^ (uint32_t)(a->r.train.item[i] * 1000 + (pu_int)(20 * a->r.train.y[i]))) * 16777619u;
+    share_end(&a->r.team, sizeof h, &h);
     return h ^ (uint32_t)a->r.seen;
 }
+
+static uint32_t fingerprint(const app *a) { return a->mark; }
 
 /* ---- predictions --------------------------------------------------------------------------------------------- */
 
@@ -162,30 +183,84 @@ static double users_spread(const app *a, const pu_real *eta)
     const ratings_lists *t = &a->r.train;
     double sum = 0;
     pu_int i, k;
+    share_begin(&a->r.team, sizeof sum, &sum);
     for (i = 0; i < a->r.seen; i++) {
         double off = 0;
+        if (t->start[i] == t->start[i + 1]) continue; /* a user of another process */
         for (k = t->start[i]; k < t->start[i + 1]; k++) off += (double)(t->y[k] - eta[t->item[k]]);
         off /= (double)(t->start[i + 1] - t->start[i]);
         sum += off * off / (double)a->r.seen;
     }
+    share_end(&a->r.team, sizeof sum, &sum);
     return sqrt(sum);
+}
+
+/* The library's start from ratings that nobody has all of: from two users in their place, who give every item its mean plus and minus
+   its standard deviation (that of all items where it has fewer than two that differ), and one who gives none. moment: per item the number
+   of ratings, their sum and the sum of their squares. */
+static void start_from_moments(app *a, const double *moment, pu_real *theta)
+{
+    const pu_int M = a->r.items;
+    pu_int *item = (pu_int *)need_bytes((size_t)(2 * M) * sizeof *item), start[4], m;
+    pu_real *y = need_reals(2 * M);
+    double count = 0, sum = 0, within = 0; /* of all ratings; squares about the means of their items */
+    pu_data two;
+    pu_report report;
+    for (m = 0; m < M; m++) {
+        const double *const own = moment + 3 * m;
+        count += own[0], sum += own[1];
+        if (own[0] > 0) within += fmax(own[2] - own[1] * own[1] / own[0], 0);
+    }
+    for (m = 0; m < M; m++) {
+        const double *const own = moment + 3 * m, mean = own[0] > 0 ? own[1] / own[0] : sum / count;
+        double variance = own[0] > 0 ? own[2] / own[0] - mean * mean : 0;
+        if (!(variance > 1e-9 * mean * mean)) variance = within / count;
+        item[m] = item[M + m] = m;
+        y[m] = (pu_real)(mean - sqrt(variance)), y[M + m] = (pu_real)(mean + sqrt(variance));
+    }
+    start[0] = 0, start[1] = M, start[2] = start[3] = 2 * M;
+    two = pu_data_lists(3, M, start, item, y);
+    need(pu_model_start(&a->model, &two, (uint64_t)a->flags.seed, theta, &report), &report);
+    free(item), free(y);
+}
+
+/* Per item the number of training ratings, their sum and the sum of their squares; then the mean of all. The same on all processes. */
+static double *start_moments(const app *a)
+{
+    const ratings_lists *t = &a->r.train;
+    const pu_int M = a->r.items;
+    const size_t bytes = (size_t)(3 * M + 1) * sizeof(double);
+    double *moment = (double *)need_bytes(bytes);
+    pu_int i;
+    share_begin(&a->r.team, bytes, moment);
+    for (i = 0; i < t->start[a->r.seen]; i++) {
+        const double y = (double)t->y[i];
+        double *const own = moment + 3 * t->item[i];
+        own[0] += 1, own[1] += y, own[2] += y * y;
+        moment[3 * M] += y / (double)a->r.total[RATINGS_TRAIN];
+    }
+    share_end(&a->r.team, bytes, moment);
+    return moment;
 }
 
 /* The model, its priors, and a start from the training ratings. */
 static pu_real *start(app *a)
 {
-    const pu_int M = a->r.items, D = (pu_int)a->factors, all = a->r.train.start[a->r.seen];
+    const pu_int M = a->r.items, D = (pu_int)a->factors;
     pu_real *theta, *eta, *log_psi;
-    double mean = 0, middle = 0, spread;
+    double mean, middle = 0, spread, *moment = start_moments(a);
     pu_report report;
-    pu_int i, m, j;
+    pu_int m, j;
     need(pu_model_factors(&a->model, M, D, &report), &report);
     theta = need_reals(a->model.params), eta = theta + M * D, log_psi = eta + M;
-    need(pu_model_start(&a->model, &a->r.data, (uint64_t)a->flags.seed, theta, &report), &report);
+    if (a->r.team.ranks) start_from_moments(a, moment, theta);
+    else need(pu_model_start(&a->model, &a->r.data, (uint64_t)a->flags.seed, theta, &report), &report);
     a->count = (double *)need_bytes((size_t)M * sizeof(double)), a->h = (double *)need_bytes((size_t)M * sizeof(double));
     a->priors = (pu_prior *)need_bytes((size_t)(D + 2) * sizeof(pu_prior));
     a->kept = (pu_prior *)need_bytes((size_t)(D + 2) * sizeof(pu_prior));
-    for (i = 0; i < all; i++) mean += (double)a->r.train.y[i] / (double)all, a->count[a->r.train.item[i]] += 1;
+    mean = moment[3 * M];
+    for (m = 0; m < M; m++) a->count[m] = moment[3 * m];
+    free(moment);
     for (m = 0; m < M; m++) middle += (double)log_psi[m] / (double)M;
     spread = users_spread(a, eta);
     for (j = 0; j < D; j++) a->priors[j] = prior_make(a, j, D, j ? 0 : spread, loadings_precision(a, j, exp(middle)));
@@ -271,6 +346,18 @@ static int pilot_load(app *a, pilot_end *e, pu_real *theta)
     return good;
 }
 
+/* What the first process of a team has taken up, to all: its files may be there alone. */
+static void pilot_tell(app *a, const pu_team *team, int *loaded, pilot_end *e, pu_real *theta)
+{
+    pu_status status;
+    if (!team) return;
+    status = pu_team_broadcast(team, sizeof *loaded, loaded);
+    if (!status && *loaded) status = pu_team_broadcast(team, sizeof *e, e);
+    if (!status && *loaded) status = pu_team_broadcast(team, ((size_t)a->factors + 2) * sizeof *a->priors, a->priors);
+    if (!status && *loaded) status = pu_team_broadcast(team, (size_t)a->model.params * sizeof *theta, theta);
+    if (status) fail(1, "team.swap", pu_status_text(status));
+}
+
 /* After every epoch of a pilot: the priors of the best point so far are kept, and learned anew. */
 static int pilot_progress(const pu_fit_report *now, void *user)
 {
@@ -312,10 +399,11 @@ static void fit(app *a, pu_fit_options *options, pu_real *theta, pu_fit_report *
         return;
     }
     memset(&e, 0, sizeof e);
-    if (options->resume) loaded = pilot_load(a, &e, theta);
+    if (options->resume && team_rank() == 0) loaded = pilot_load(a, &e, theta);
+    if (options->resume) pilot_tell(a, options->team, &loaded, &e, theta);
     if (!loaded) {
         pilot(a, options, theta, report);
-        if (fit_interrupted) return;
+        if (report->stop == PU_FIT_CALLBACK) return;
         memcpy(e.magic, pilot_magic, sizeof e.magic);
         e.data = fingerprint(a), e.params = a->model.params;
         e.step = report->step, e.best = report->best, e.best_step = report->best_step, e.seconds = report->seconds;
@@ -326,7 +414,9 @@ static void fit(app *a, pu_fit_options *options, pu_real *theta, pu_fit_report *
     options->steps -= options->steps / 2;
     fit_run(&a->model, &a->share, options, &a->ws, theta, report);
     if (e.best_step >= 0 && !(report->best < e.best)) { /* the pilot was better */
+        pu_report told;
         memcpy(theta, first, (size_t)a->model.params * sizeof *theta);
+        need(pu_model_set(&a->model, theta, &told), &told);
         report->best = e.best, report->best_step = e.best_step;
     } else if (report->best_step >= 0) report->best_step += e.step;
     report->step += e.step, report->steps += e.step;
@@ -335,25 +425,66 @@ static void fit(app *a, pu_fit_options *options, pu_real *theta, pu_fit_report *
     free(first);
 }
 
+/* NLL of the training ratings per user and its standard error. Of a team each process has that of its parts, by the numbers of all. */
+static void train_nll(app *a, const pu_real *theta, const pu_options *gradient, double *nll, double *nll_se)
+{
+    const pu_int parts = a->r.team.ranks ? a->r.team.parts : 0;
+    double sum[2] = {0, 0}, *of_part = (double *)need_bytes((size_t)(2 * parts) * sizeof(double));
+    double *passed = (double *)need_bytes((size_t)(2 * parts) * sizeof(double));
+    pu_report report;
+    pu_int p, first, count, i;
+    if (!parts) fit_nll(&a->model, theta, &a->r.data, gradient, &a->ws, nll, nll_se, &report);
+    for (p = 0; p < parts; p++) {
+        pu_data part = a->r.data;
+        pu_int *id;
+        if (!ratings_of_part(&a->r, p, &first, &count)) continue;
+        id = (pu_int *)need_bytes((size_t)count * sizeof *id);
+        for (i = 0; i < count; i++) id[i] = first + i;
+        part.start += first, part.n = count, part.id = id;
+        fit_nll(&a->model, theta, &part, gradient, &a->ws, nll, nll_se, &report);
+        of_part[2 * p] = *nll * (double)count / (double)a->r.seen;
+        of_part[2 * p + 1] = pow(*nll_se * (double)count / (double)a->r.seen, 2);
+        free(id);
+    }
+    share_begin(&a->r.team, (size_t)(2 * parts) * sizeof *passed, passed);
+    for (p = 0; p < 2 * parts; p++) passed[p] += of_part[p];
+    share_end(&a->r.team, (size_t)(2 * parts) * sizeof *passed, passed);
+    for (p = 0; p < 2 * parts; p++) sum[p % 2] += passed[p];
+    if (parts) *nll = sum[0], *nll_se = sqrt(sum[1]);
+    free(of_part), free(passed);
+}
+
 /* ---- recommendations ------------------------------------------------------------------------------------------ */
 
-/* The items with the highest expected rating among those that this user has not rated, given all ratings of the user. */
-static void recommend(app *a, json *out)
+/* What the user of --recommend gave every item, -1 where nothing. All processes have a part in it, and all get it. */
+static pu_real *rated(const app *a)
+{
+    const pu_int M = a->r.items, user = a->r.number[movielens_place(a->recommend, a->r.all.users, a->r.all.user_id)];
+    const ratings_lists *const part[3] = {&a->r.train, &a->r.valid, &a->r.test};
+    const size_t bytes = (size_t)M * sizeof(pu_real);
+    pu_real *y = need_reals(M);
+    pu_int i, n;
+    for (i = 0; i < M; i++) y[i] = -PU_R(1);
+    share_begin(&a->r.team, bytes, y);
+    for (n = 0; n < 3; n++)
+        for (i = part[n]->start[user]; i < part[n]->start[user + 1]; i++) y[part[n]->item[i]] = part[n]->y[i];
+    share_end(&a->r.team, bytes, y);
+    return y;
+}
+
+/* The items with the highest expected rating among those that this user has not rated, given all ratings of the user (mean, which
+   is freed here). */
+static void recommend(app *a, pu_real *mean, json *out)
 {
     const pu_int M = a->r.items;
-    pu_real *mean = need_reals(M), *variance = need_reals(M), *y = need_reals(M), best[TOP], sd[TOP];
-    int32_t id[TOP];
+    pu_real *variance = need_reals(M), *y = need_reals(M), best[TOP], sd[TOP];
+    int64_t id[TOP];
     pu_options exact = a->posterior;
     pu_int *item = (pu_int *)calloc((size_t)M, sizeof(pu_int)), start[2] = {0, 0}, i, n, count = 0;
-    const pu_int user = a->r.number[movielens_place((int32_t)a->recommend, a->r.all.users, a->r.all.user_id)];
-    const ratings_lists *const part[3] = {&a->r.train, &a->r.valid, &a->r.test};
     pu_predict_result p;
     pu_data one;
     pu_report report;
     if (!item) fail(1, "memory", "there is not enough");
-    for (i = 0; i < M; i++) mean[i] = -PU_R(1); /* all ratings of the user in the order of items: marked, then collected */
-    for (n = 0; n < 3; n++)
-        for (i = part[n]->start[user]; i < part[n]->start[user + 1]; i++) mean[part[n]->item[i]] = part[n]->y[i];
     for (i = 0; i < M; i++)
         if (mean[i] >= PU_R(0)) item[start[1]] = i, y[start[1]++] = mean[i];
     one = pu_data_lists(1, M, start, item, y);
@@ -370,11 +501,11 @@ static void recommend(app *a, json *out)
         best[count] = (pu_real)ratings_clip(&a->r, (double)mean[n]), sd[count] = (pu_real)sqrt((double)variance[n]);
         id[count] = a->r.all.item_id[n];
         if (!a->flags.quiet)
-            printf("%8ld  %.2f +- %.2f\n", (long)a->r.all.item_id[n], (double)best[count], (double)sd[count]);
+            printf("%8lld  %.2f +- %.2f\n", (long long)a->r.all.item_id[n], (double)best[count], (double)sd[count]);
         mean[n] = -PU_R(1e30);
     }
     json_key(out, "recommended");
-    for (i = 0; i < count && out->file; i++) fprintf(out->file, "%s%ld", i ? ", " : "[", (long)id[i]);
+    for (i = 0; i < count && out->file; i++) fprintf(out->file, "%s%lld", i ? ", " : "[", (long long)id[i]);
     if (out->file) fprintf(out->file, count ? "]" : "[]");
     json_array(out, "recommended_mean", count, best);
     json_array(out, "recommended_sd", count, sd);
@@ -397,7 +528,7 @@ static void read_options(app *a, int argc, char **argv)
         a->flags.rate = 0.01, a->accumulate = 1, a->epochs = -1, a->epsilon = 3e-4, a->schedule = 1 /* cosine */;
         a->loadings_prior = a->means_prior = a->noise_prior = -1;
     }
-    list[n++] = opt_text("data", "ratings.csv, ratings.dat or u.data of MovieLens", &a->path);
+    list[n++] = opt_text("data", "ratings.csv, ratings.dat or u.data of MovieLens, or .npy: n x 3, records, or user.npy,item.npy,rating.npy", &a->path);
     list[n++] = opt_text("simulate", "USERS,ITEMS,RATINGS: make up ratings with margins like those of --data, to measure time and memory",
                          &a->simulate);
     list[n++] = opt_flag("paper", "the paper's recipe: no priors, its optimiser, rate, epochs, solver; other flags count beside it",
@@ -479,12 +610,31 @@ static pu_fit_options fit_setup(app *a)
     return o;
 }
 
+/* The ratings, split; of a team those of this process's users. */
+static void load(app *a)
+{
+    const pu_team *team = team_of(1, PU_TEAM_DATA);
+    int ok;
+    if (a->simulate) {
+        ok = movielens_load(a->path, &a->r.all, read_progress, &a->flags);
+        if (ok) simulate(a), ratings_split(&a->r, a->split_seed, !a->no_validation), ratings_keep_own(&a->r, team);
+    } else ok = ratings_load(a->path, team, a->split_seed, !a->no_validation, &a->r, read_progress, &a->flags);
+    if (a->flags.drawn > 0 && isatty(2)) fprintf(stderr, "\r\033[K");
+    a->flags.drawn = 0;
+    if (!ok) { /* all say the same: once will do */
+        if (team_rank() == 0) fprintf(stderr, "%s: %s: %s\n", program_name, a->path, a->r.all.error);
+        (void)team_close();
+        exit(1);
+    }
+    a->mark = fingerprint_make(a);
+}
+
 int main(int argc, char **argv)
 {
     static app a;
     pu_fit_options options;
     pu_fit_report report;
-    pu_real *theta;
+    pu_real *theta, *given = NULL;
     pu_report last;
     double test, nll = (double)NAN, nll_se = (double)NAN, processor;
     size_t bytes;
@@ -492,24 +642,21 @@ int main(int argc, char **argv)
     team_open(&argc, &argv);
     read_options(&a, argc, argv);
     device_open();
-    if (a.resume) {
+    if (a.resume && team_rank() == 0) {
         FILE *file = fopen(a.resume, "rb");
         if (!file) fail_errno("cannot read", a.resume);
         fclose(file);
     }
-    if (!movielens_read(a.path, &a.r.all)) fail(1, a.path, a.r.all.error);
-    if (a.simulate) simulate(&a);
-    if (a.r.all.count < 100) fail(1, a.path, "fewer than 100 ratings cannot be split");
-    ratings_split(&a.r, a.split_seed, !a.no_validation);
-    if (a.recommend >= 0 && movielens_place((int32_t)a.recommend, a.r.all.users, a.r.all.user_id) < 0)
+    load(&a);
+    if (a.recommend >= 0 && movielens_place(a.recommend, a.r.all.users, a.r.all.user_id) < 0)
         fail(1, "--recommend", "there is no such user");
     theta = start(&a);
     options = fit_setup(&a);
     if (!a.flags.quiet)
-        printf("%ld ratings of %ld items by %ld users; %ld for training, %ld for validation, %ld for the test\n", a.r.all.count,
-               (long)a.r.items, (long)a.r.users, (long)a.r.train.start[a.r.users], (long)a.r.valid.start[a.r.users],
-               (long)a.r.test.start[a.r.users]);
-    if (a.curve) a.curve_file = file_open(a.curve), fprintf(a.curve_file, "step,objective,gradient\n");
+        printf("%ld ratings of %ld items by %ld users; %ld for training, %ld for validation, %ld for the test\n",
+               a.r.total[0] + a.r.total[1] + a.r.total[2], (long)a.r.items, (long)a.r.users, a.r.total[RATINGS_TRAIN],
+               a.r.total[RATINGS_VALID], a.r.total[RATINGS_TEST]);
+    if (a.curve && team_rank() == 0) a.curve_file = file_open(a.curve), fprintf(a.curve_file, "step,objective,gradient\n");
     processor = processor_seconds();
     if (options.steps > 0)
         fit(&a, &options, theta, &report);
@@ -517,12 +664,13 @@ int main(int argc, char **argv)
         memset(&report, 0, sizeof report), need(pu_model_set(&a.model, theta, &last), &last), report.best = validate(&a.model, theta, &a);
     processor = (processor_seconds() - processor) / (double)(report.step > report.resumed ? report.step - report.resumed : 1);
     if (a.curve_file) file_close(a.curve_file, a.curve);
-    if (team_rank() > 0) return team_close();
     if (a.no_validation) report.best = (double)NAN;
     test = a.simulate ? (double)NAN : ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws); /* there is nothing to find */
-    if (pu_model_gradient_bytes(&a.model, &a.r.data, &options.gradient, 0, &bytes, &last) == PU_OK)
+    if (a.recommend >= 0) given = rated(&a);
+    if (a.train_nll) train_nll(&a, theta, &options.gradient, &nll, &nll_se);
+    if (team_rank() > 0) return team_close();
+    if (a.share.n && pu_model_gradient_bytes(&a.model, &a.share, &options.gradient, 0, &bytes, &last) == PU_OK)
         report.last = last; /* who serves whom */
-    if (a.train_nll) fit_nll(&a.model, theta, &a.r.data, &options.gradient, &a.ws, &nll, &nll_se, &last);
     if (!a.flags.quiet) {
         printf("test RMSE %.4f", test);
         if (!a.no_validation)
@@ -542,7 +690,7 @@ int main(int argc, char **argv)
     json_number(&out, "users", (double)a.r.users);
     json_number(&out, "items", (double)a.r.items);
     team_json(&out, a.model.params, theta);
-    if (a.recommend >= 0) recommend(&a, &out);
+    if (a.recommend >= 0) recommend(&a, given, &out);
     json_close(&out);
     pu_workspace_free(&a.ws), pu_model_free(&a.model), ratings_free(&a.r);
     free(theta);

@@ -33,6 +33,7 @@ LEFT_OUT=(
     'compile/@(g++.c++17|clang++.c++11)  the other C++ standard; each compiler has one'
     'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
     'programs/user_ops              instructions of operators that users write, counted by valgrind'
+    'programs/team_mpi               processes of a team killed 20 times, all of them with two threads; 2 kills are there'
     'compile/examples.alone         each example with an implementation of its own'
     'cuda/*_?san                    CUDA kernels under sanitizers'
     'cuda/@(device|kernels).*([!_]) CUDA kernels at all sizes; small ones are there'
@@ -765,22 +766,26 @@ example_program()
     "${STRICT_C[@]}" -O1 "${OMP[@]}" -DPU_IMPLEMENTATION_ONCE "$source" "build/obj/pu.$precision.o" -o "$2" -lm
 }
 
-# A program killed at random moments and resumed ends with the results of one that ran through.
 # Fits by several processes: the programs with MPI, and what tests/team_mpi.sh does with them.
-job_team_mpi()
+job_team_mpi()  # KILLS
 {
-    local program precision
+    local program precision flags
     if ! have mpicc || ! have mpirun || ! have pgrep; then job_skip 1 "no MPI (mpicc, mpirun), or no pgrep"; return; fi
     mkdir -p build/tests/mpi
-    for program in noisy_ar mixed ratings; do
-        precision=double
-        if [[ $program == ratings ]]; then precision=float; fi
-        with_mpi "${STRICT_C[@]}" -O1 "${OMP[@]}" -DPU_MPI -DPU_IMPLEMENTATION_ONCE "examples/$program.c" \
+    for program in noisy_ar mixed ratings ratings_double; do
+        precision=double flags=(-DPU_IMPLEMENTATION_ONCE)
+        case $program in
+            ratings) precision=float ;;
+            ratings_double) flags+=(-DRATINGS_DOUBLE) ;;
+        esac
+        with_mpi "${STRICT_C[@]}" -O1 "${OMP[@]}" -DPU_MPI "${flags[@]}" "examples/${program%_double}.c" \
             "build/obj/pu.$precision.o" -o "build/tests/mpi/${program}_mpi" -lm || return
+        if [[ $program != *_double ]]; then example_program $program build/tests/mpi/$program || return; fi
     done
-    limited tests/team_mpi.sh build/tests/mpi
+    limited tests/team_mpi.sh build/tests/mpi "$1"
 }
 
+# A program killed at random moments and resumed ends with the results of one that ran through.
 job_kill_resume()
 {
     example_program ratings build/tests/ratings || return
@@ -837,7 +842,8 @@ add_programs()
 {
     add_with "double float" programs/manners job_manners
     add_with "double float" programs/kill_resume job_kill_resume
-    add_with "double float" programs/team_mpi job_team_mpi
+    add_with "double float" programs/team_mpi_part job_team_mpi 2
+    add_with "double float" programs/team_mpi job_team_mpi 20
     add_with "double float" programs/refusals job_refusals
     add programs/user_ops job_user_ops
     add programs/snippets job_snippets

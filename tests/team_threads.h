@@ -14,6 +14,7 @@ typedef struct {
     int gone[TEAM_MOST];
     int wait_seconds;     /* for one that has not come */
     double sent;          /* bytes */
+    size_t longest;       /* of a letter */
     pthread_mutex_t lock;
     pthread_cond_t change[TEAM_MOST]; /* something that this one waits for */
 } team_office;
@@ -59,6 +60,7 @@ static pu_status team_threads_swap(void *user, int peer, const void *out, void *
         office->letter[me][peer] = out;
         office->bytes[me][peer] = bytes;
         office->sent += (double)bytes;
+        if (bytes > office->longest) office->longest = bytes;
         pthread_cond_signal(&office->change[peer]);
     }
     while (ok && !office->letter[peer][me]) ok = team_wait(office, me, peer, &limit);

@@ -1,10 +1,13 @@
 /* test_team.c - one fit by several processes, here threads: the bits do not depend on how many there are, what is wrong with one is
    told to all, nobody waits for one that has gone, and a checkpoint may be taken up by another number of processes. */
 #define _POSIX_C_SOURCE 200809L
+#define PU__TEAM_BYTES ((size_t)150) /* longer messages go in pieces, as those above 2 GB do elsewhere */
+#define PU__TEAM_SHORT 8 /* sums over a team: series have fewer parameters, factors more */
 #define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
 #include "team_threads.h"
+#include <limits.h>
 #include <unistd.h>
 
 enum { M = 6, D = 2, N = 61, T = 40, SERIES = 13, FACTORS = M * D + 2 * M, AR = 4, MOST = FACTORS };
@@ -27,7 +30,7 @@ typedef struct {
     pu_prior prior;
     pu_status status;
     pu_real theta[MOST];
-    int validations;
+    int validations, ticks, stops; /* stops: its progress function ends the fit */
 } member;
 
 /* The data of all, the same in every run, with gaps. */
@@ -161,6 +164,7 @@ TEST the_number_of_processes_leaves_no_trace(problem p)
             tc_set_case("%s, parts %d, processes %d", problem_name[p], (int)parts, ranks);
             prepare(p, ranks, parts);
             TC_ASSERT(run_team(ranks));
+            TC_ASSERT(office.longest <= PU__TEAM_BYTES);
             if (c == 0) {
                 memcpy(want, team->theta, sizeof want);
                 objective = team->report.objective, gradients = (double)team->report.gradients;
@@ -261,6 +265,7 @@ static int all_say(int ranks, pu_status status, const char *what, int rank)
 TEST bad_data_of_one_are_told_to_all(void)
 {
     pu_real bad[N * M];
+    pu_int first, count;
     memcpy(bad, factors_y, sizeof bad);
     prepare(BATCHES, 3, 0);
     memcpy(bad, team[2].data.y, (size_t)(team[2].data.n * M) * sizeof *bad);
@@ -268,6 +273,9 @@ TEST bad_data_of_one_are_told_to_all(void)
     team[2].data.y = bad;
     TC_ASSERT(run_team(3));
     TC_ASSERT(all_say(3, PU_E_NONFINITE, "data.y", 2));
+    /* its number among all data, and its row */
+    TC_ASSERT(pu_team_share(&team[2].team, &first, &count) == PU_OK && first > 0);
+    for (int r = 0; r < 3; r++) TC_ASSERT(team[r].report.where.datum == first + 3 && team[r].report.where.index == 1);
     dismiss(3);
     PASS();
 }
@@ -285,22 +293,97 @@ TEST little_memory_of_one_is_told_to_all(void)
     PASS();
 }
 
+/* An allocator that has nothing left after so many calls. */
+static void *alloc_while(size_t bytes, void *user)
+{
+    int *left = (int *)user;
+    return --*left < 0 ? NULL : malloc(bytes);
+}
+
+static void free_any(void *block, size_t bytes, void *user)
+{
+    (void)bytes, (void)user;
+    free(block);
+}
+
+/* Memory that gives out later, in the middle of a fit: at every allocation of it. */
+TEST memory_that_gives_out_is_told_to_all(problem p)
+{
+    int most = 0;
+    for (int rank = 0; rank < 3; rank++)
+        for (int calls = 0, left = 1; left > 0 || calls < 2; calls++) {
+            left = calls;
+            tc_set_case("%s, process %d, after %d allocations", problem_name[p], rank, calls);
+            prepare(p, 3, 0);
+            team[rank].ws.allocator.alloc = alloc_while, team[rank].ws.allocator.free = free_any, team[rank].ws.allocator.user = &left;
+            TC_ASSERT(run_team(3));
+            if (left >= 0) { /* it was enough */
+                for (int r = 0; r < 3; r++) TC_STATUS(team[r].status, PU_OK);
+                left = 0, most = calls;
+            } else {
+                TC_ASSERT(all_say(3, PU_E_MEMORY, "workspace", rank));
+                left = 1;
+            }
+            dismiss(3);
+        }
+    TC_ASSERT(most > 1);
+    PASS();
+}
+
+/* Options that must be the same: one process has another. */
+static void another_rate(member *m) { m->o.rate = 0.06; }
+static void another_seed(member *m) { m->o.gradient.seed = 9; }
+static void another_number_of_steps(member *m) { m->o.steps = 7; }
+static void another_number_of_parts(member *m) { m->team.parts = 7; }
+static void no_validation(member *m) { m->o.validate = NULL, m->o.validate_every = 0; }
+static void a_checkpoint(member *m) { m->o.checkpoint = file; }
+static void a_prior(member *m)
+{
+    m->prior.count = 1, m->prior.precision = 1;
+    m->model.priors = &m->prior, m->model.prior_count = 1;
+}
+
 TEST what_differs_is_told_to_all(void)
 {
-    prepare(ALL, 4, 0);
-    team[3].theta[1] += PU_R(1e-3);
-    TC_ASSERT(run_team(4));
-    TC_ASSERT(all_say(4, PU_E_TEAM, "theta or model", -1));
-    dismiss(4);
-    prepare(BATCHES, 4, 0);
-    team[1].o.rate = 0.06;
-    TC_ASSERT(run_team(4));
-    TC_ASSERT(all_say(4, PU_E_TEAM, "options", -1));
-    dismiss(4);
+    static const struct {
+        void (*change)(member *m);
+        const char *what;
+    } odd[] = {{another_rate, "fit.rate"},        {another_seed, "fit.gradient.seed"}, {another_number_of_steps, "fit.steps"},
+               {no_validation, "fit.validate"},   {a_checkpoint, "fit.checkpoint"},    {a_prior, "model.priors"}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        for (int rank = 0; rank < 4; rank++) {
+            tc_set_case("%s of process %d", odd[i].what, rank);
+            prepare(VALIDATED, 4, 0);
+            odd[i].change(team + rank);
+            TC_ASSERT(run_team(4));
+            /* where the first one is the odd one, all others are not as it is */
+            TC_ASSERT(all_say(4, PU_E_TEAM, odd[i].what, rank ? rank : 1));
+            dismiss(4);
+        }
+    for (int rank = 0; rank < 4; rank++) {
+        prepare(ALL, 4, 0);
+        team[rank].theta[1] += PU_R(1e-3);
+        TC_ASSERT(run_team(4));
+        TC_ASSERT(all_say(4, PU_E_TEAM, "theta or model", rank ? rank : 1));
+        dismiss(4);
+    }
+    prepare(PROBES, 3, 0);
+    pu_real other[SERIES * T];
+    memcpy(other, series_y, sizeof other);
+    other[T / 2] += PU_R(1e-3);
+    team[2].data.y = other;
+    TC_ASSERT(run_team(3));
+    TC_ASSERT(all_say(3, PU_E_TEAM, "data (not as", 2));
+    dismiss(3);
     prepare(BATCHES, 4, 0);
     team[1].data.n--;
     TC_ASSERT(run_team(4));
     TC_ASSERT(all_say(4, PU_E_SIZE, "pu_team_share", 1));
+    dismiss(4);
+    prepare(BATCHES, 4, 0);
+    another_number_of_parts(team + 2);
+    TC_ASSERT(run_team(4));
+    TC_ASSERT(all_say(4, PU_E_SIZE, "pu_team_share", 2));
     dismiss(4);
     prepare(BATCHES, 4, 0);
     team[2].o.beta1 = 2;
@@ -320,23 +403,197 @@ TEST another_kind_of_data_is_told_to_all(void)
     prepare(LISTS, 3, 0);
     team[2].data = pu_data_nan(team[2].data.n, M, factors_y);
     TC_ASSERT(run_team(3));
-    TC_ASSERT(all_say(3, PU_E_TEAM, "options", -1));
+    TC_ASSERT(all_say(3, PU_E_TEAM, "options (not as on the first process: fit.dense", 2));
     dismiss(3);
     PASS();
 }
 
-/* Everything that a process may be missing from, one swap after the other. */
-TEST nobody_waits_for_one_that_has_gone(void)
+/* One process looks at all rows after every step, the others do not: they stay together, and end as without it. */
+static int look(const pu_fit_report *now, void *user)
 {
-    for (int rank = 0; rank < 3; rank++)
-        for (long leave = 1; leave < 40; leave += 3) {
-            tc_set_case("process %d, before swap %ld", rank, leave);
-            prepare(VALIDATED, 3, 0);
-            seats[rank].leave_at = leave;
-            TC_ASSERT(run_team(3));
-            for (int r = 0; r < 3; r++) TC_STATUS(team[r].status, PU_E_TEAM);
-            dismiss(3);
+    member *m = (member *)user;
+    m->validations += now->theta == NULL; /* rows were behind */
+    return pu_fit_theta(now) == NULL;
+}
+
+TEST a_look_of_one_leaves_no_trace(void)
+{
+    pu_real want[MOST];
+    for (int rank = -1; rank < 3; rank++) {
+        prepare(LISTS, 3, 3);
+        for (int r = 0; r < 3; r++) team[r].o.steps = 20;
+        if (rank >= 0) team[rank].o.progress = look;
+        TC_ASSERT(run_team(3));
+        if (rank < 0) memcpy(want, team->theta, sizeof want);
+        for (int r = 0; r < 3; r++) {
+            TC_STATUS(team[r].status, PU_OK);
+            TC_ASSERT(same(team[r].theta, want));
         }
+        TC_ASSERT(rank < 0 || team[rank].validations > 0);
+        dismiss(3);
+    }
+    PASS();
+}
+
+/* A process whose theta is not that of the others any more, as on a machine with another libm: seen at the next gradient. */
+static double drift(pu_model *model, const pu_real *theta, void *user)
+{
+    member *m = (member *)user;
+    pu_real *own = (pu_real *)(uintptr_t)theta;
+    (void)model;
+    if (m->team.rank == 2 && ++m->validations == 2) own[5] *= 1 + 4 * PU__EPS;
+    return 1;
+}
+
+TEST drift_is_told_to_all(void)
+{
+    prepare(VALIDATED, 4, 0);
+    for (int r = 0; r < 4; r++) team[r].o.validate = drift, team[r].o.validate_every = 1;
+    TC_ASSERT(run_team(4));
+    TC_ASSERT(all_say(4, PU_E_TEAM, "theta (not as on the first process any more", 2));
+    TC_ASSERT(team->report.step == 2);
+    dismiss(4);
+    PASS();
+}
+
+/* ---- what ends a fit ---- */
+
+static int ends_after(const pu_fit_report *r, void *user)
+{
+    const member *m = (const member *)user;
+    return m->stops && r->step >= 2;
+}
+
+static double tick(void *user)
+{
+    member *m = (member *)user;
+    m->ticks++;
+    /* clocks of others run away */
+    return m->team.rank ? 100.0 * m->ticks : m->ticks;
+}
+
+/* Any process may end a fit: all end with the same step, the first one's wish at once, others' with the next gradient. */
+TEST any_process_may_end_a_fit(problem p)
+{
+    for (int ranks = 1; ranks <= 4; ranks++)
+        for (int rank = 0; rank < ranks; rank++) {
+            tc_set_case("%s, process %d of %d", problem_name[p], rank, ranks);
+            prepare(p, ranks, 0);
+            for (int r = 0; r < ranks; r++) team[r].o.progress = ends_after, team[r].stops = r == rank;
+            TC_ASSERT(run_team(ranks));
+            for (int r = 0; r < ranks; r++) {
+                TC_STATUS(team[r].status, PU_OK);
+                TC_ASSERT(team[r].report.stop == PU_FIT_CALLBACK && team[r].report.step == (rank ? 3 : 2));
+                TC_ASSERT(same(team[r].theta, team->theta));
+            }
+            dismiss(ranks);
+        }
+    PASS();
+}
+
+/* The first one's clock counts. */
+TEST time_is_the_first_ones(void)
+{
+    pu_int steps = 0;
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        prepare(BATCHES, ranks, 0);
+        for (int r = 0; r < ranks; r++) team[r].o.clock = tick, team[r].o.seconds = 4, team[r].o.steps = 100;
+        TC_ASSERT(run_team(ranks));
+        if (ranks == 1) steps = team->report.step;
+        for (int r = 0; r < ranks; r++) {
+            TC_STATUS(team[r].status, PU_OK);
+            TC_ASSERT(team[r].report.stop == PU_FIT_TIME && team[r].report.step == steps && steps > 1 && steps < 100);
+            TC_ASSERT(same(team[r].theta, team->theta));
+        }
+        dismiss(ranks);
+    }
+    PASS();
+}
+
+/* Everything that a process may be missing from, one swap after the other: all end with PU_E_TEAM. */
+TEST nobody_waits_for_one_that_has_gone(problem p)
+{
+    const int ranks = 3;
+    pu_real want[MOST];
+    for (int rank = 0; rank < ranks; rank++) {
+        long swaps = 1;
+        for (long leave = 1; leave <= swaps; leave += p == VALIDATED ? 1 : 1 + swaps / 20) {
+            tc_set_case("%s, process %d, before swap %ld", problem_name[p], rank, leave);
+            prepare(p, ranks, 0);
+            if (p == STARTS || p == ALL)
+                for (int r = 0; r < ranks; r++) team[r].o.steps = 4;
+            if (leave == 1) { /* how many there are */
+                seats[rank].leave_at = LONG_MAX;
+                TC_ASSERT(run_team(ranks));
+                swaps = seats[rank].swaps;
+                memcpy(want, team->theta, sizeof want);
+                TC_ASSERT(team[rank].status == PU_OK && swaps > 40);
+                dismiss(ranks);
+                prepare(p, ranks, 0);
+                if (p == STARTS || p == ALL)
+                    for (int r = 0; r < ranks; r++) team[r].o.steps = 4;
+            }
+            seats[rank].leave_at = leave;
+            TC_ASSERT(run_team(ranks));
+            TC_STATUS(team[rank].status, PU_E_TEAM);
+            for (int r = 0; r < ranks; r++) {
+                /* what it had to say last may have reached one and not the other */
+                if (team[r].status == PU_OK && leave + ranks > swaps && same(team[r].theta, want)) continue;
+                TC_STATUS(team[r].status, PU_E_TEAM);
+                TC_ASSERT(team[r].report.status == PU_E_TEAM && strstr(team[r].report.where.what, "team.swap"));
+            }
+            dismiss(ranks);
+        }
+    }
+    PASS();
+}
+
+/* What swap returns is what the fit returns, unless it is nothing that a team can say. */
+static pu_status say;
+static pu_status no_swap(void *user, int peer, const void *out, void *in, size_t bytes)
+{
+    (void)user, (void)peer, (void)out, (void)in, (void)bytes;
+    return say;
+}
+
+TEST swap_has_the_word(void)
+{
+    static const struct {
+        pu_status says, comes;
+    } word[] = {{PU_E_TEAM, PU_E_TEAM}, {PU_E_DEVICE, PU_E_DEVICE}, {PU_NONFINITE, PU_E_TEAM}, {PU_INEXACT, PU_E_TEAM},
+                {PU_E_NOT_DEFINITE, PU_E_TEAM}};
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
+        prepare(BATCHES, 2, 0);
+        say = word[i].says;
+        team->team.swap = no_swap;
+        TC_STATUS(pu_fit(&team->model, &team->data, &team->o, &team->ws, team->theta, &team->report), word[i].comes);
+        TC_ASSERT(same(team->theta, factors_start));
+        dismiss(2);
+    }
+    PASS();
+}
+
+/* The engine and the time that a fit is chosen by are those of parts, however these are shared out. */
+TEST plans_are_of_parts(void)
+{
+    double iterative = 0, seconds = 0;
+    for (int ranks = 1; ranks <= 9; ranks++) {
+        pu__voice all = PU__ZERO;
+        prepare(BATCHES, ranks, 0);
+        for (int r = 0; r < ranks; r++) {
+            pu_fit_options o;
+            pu__fit fit = pu__fit_make(&team[r].model, &team[r].data, &team[r].o, &o);
+            pu__voice own = PU__ZERO;
+            o.gradient.engine = PU_ENGINE_AUTO;
+            TC_STATUS(pu_model_set(&team[r].model, team[r].theta, NULL), PU_OK);
+            pu__team_plan(&fit, &own);
+            all.iterative = pu__max(all.iterative > 0, own.iterative > 0);
+            all.seconds = pu__max(all.seconds, own.seconds);
+        }
+        if (ranks == 1) iterative = all.iterative, seconds = all.seconds;
+        TC_ASSERT(all.iterative == iterative && all.seconds == seconds && seconds > 0);
+        dismiss(ranks);
+    }
     PASS();
 }
 
@@ -495,6 +752,13 @@ TEST teams_that_make_no_sense_are_refused(void)
     team->o.accumulate = 2;
     TC_STATUS(pu_fit(&team->model, &team->data, &team->o, NULL, team->theta, NULL), PU_E_ARGUMENT);
     dismiss(1);
+    /* one without data asks for memory, too */
+    prepare(BATCHES, 3, 2);
+    size_t bytes = 0;
+    TC_ASSERT(team[2].data.n == 0);
+    TC_STATUS(pu_fit_bytes(&team[2].model, &team[2].data, &team[2].o, &bytes, NULL), PU_OK);
+    TC_ASSERT(bytes > 0);
+    dismiss(3);
     prepare(PROBES, 1, 0);
     team->o.optimizer = PU_ADAM, team->o.batch = 1;
     TC_STATUS(pu_fit(&team->model, &team->data, &team->o, NULL, team->theta, NULL), PU_E_ARGUMENT);
@@ -529,9 +793,18 @@ int main(int argc, char **argv)
     RUN_TEST(probes_of_parts_are_apart);
     RUN_TEST(bad_data_of_one_are_told_to_all);
     RUN_TEST(little_memory_of_one_is_told_to_all);
+    RUN_TEST1(memory_that_gives_out_is_told_to_all, BATCHES);
+    RUN_TEST1(memory_that_gives_out_is_told_to_all, ALL);
     RUN_TEST(what_differs_is_told_to_all);
     RUN_TEST(another_kind_of_data_is_told_to_all);
-    RUN_TEST(nobody_waits_for_one_that_has_gone);
+    RUN_TEST(a_look_of_one_leaves_no_trace);
+    RUN_TEST(drift_is_told_to_all);
+    RUN_TEST1(any_process_may_end_a_fit, BATCHES);
+    RUN_TEST1(any_process_may_end_a_fit, ALL);
+    RUN_TEST(time_is_the_first_ones);
+    for (int p = 0; p < PROBLEMS; p++) RUN_TEST1(nobody_waits_for_one_that_has_gone, (problem)p);
+    RUN_TEST(swap_has_the_word);
+    RUN_TEST(plans_are_of_parts);
     RUN_TEST1(another_number_of_processes_goes_on, BATCHES);
     RUN_TEST1(another_number_of_processes_goes_on, ALL);
     RUN_TEST1(another_number_of_processes_goes_on, CHOSEN);

@@ -25,13 +25,14 @@
 
 #include "device.h"
 
-enum { FIT_FLAGS = 13 };
+enum { FIT_FLAGS = 13, FIT_KEEP = 2 };
 
 typedef struct {
     long seed, threads, samples, iterations, steps;
     double rate;
     int solver, gradient, engine, quiet; /* places in the lists of fit_flags_table */
     const char *json;
+    const char *checkpoint, *resume; /* of fit_keep_table */
     double every;  /* seconds between lines of progress where stderr is no terminal; 0 = none */
     double drawn;  /* when the last one was written; 0 before the first step */
 } fit_flags;
@@ -62,6 +63,24 @@ static inline int fit_flags_table(fit_flags *f, option *list)
     list[n++] = opt_real("progress", "seconds between lines of progress where stderr is no terminal; 0 = none", &f->every, 0, 1e9);
     list[n++] = opt_flag("quiet", "no progress, no tables", &f->quiet);
     return n;
+}
+
+/* Of programs whose state can be kept in a file. */
+static inline int fit_keep_table(fit_flags *f, option *list)
+{
+    list[0] = opt_text("checkpoint", "file to keep the state of the fit in", &f->checkpoint);
+    list[1] = opt_text("resume", "go on from this checkpoint, and keep the state there", &f->resume);
+    return FIT_KEEP;
+}
+
+/* reads: does this process read the file? */
+static inline void fit_keep(const fit_flags *f, int reads, pu_fit_options *o)
+{
+    FILE *file = f->resume && reads ? fopen(f->resume, "rb") : NULL;
+    if (f->checkpoint && f->resume && strcmp(f->checkpoint, f->resume) != 0) fail(2, "--resume", "names another file than --checkpoint");
+    if (f->resume && reads && !file) fail_errno("cannot read", f->resume);
+    if (file) fclose(file);
+    o->checkpoint = f->resume ? f->resume : f->checkpoint, o->resume = f->resume != NULL;
 }
 
 static inline double fit_clock(void *user)
@@ -157,6 +176,7 @@ static inline void fit_run(pu_model *model, const pu_data *data, const pu_fit_op
     status = pu_fit(model, data, options, ws, theta, report);
     if (signal(SIGINT, SIG_DFL) == SIG_IGN) signal(SIGINT, SIG_IGN);
     need_fit(status, report);
+    if (report->stop == PU_FIT_CALLBACK) fit_interrupted = 1; /* here, or on another process of a team */
     if (!fit_interrupted) return;
     fprintf(stderr, "%s: interrupted after step %ld of %ld; what follows is of that step%s%s\n", program_name,
             (long)report->step, (long)report->steps, options->checkpoint ? ", go on with --resume " : "",

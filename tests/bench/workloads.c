@@ -471,7 +471,8 @@ static void ratings_make(const flags *f, ratings *r, pu_int users)
     }
     for (u = 0; u < users; u++) count[u] = (pu_int)(share[u] + 0.5), at += count[u];
     memset(&r->all, 0, sizeof r->all);
-    r->all.rating = (movielens_rating *)need_bytes((size_t)at * sizeof *r->all.rating);
+    r->all.pair = (uint64_t *)need_bytes((size_t)at * sizeof *r->all.pair), r->all.value = need_reals(at);
+    r->all.item_bits = movielens_bits((int32_t)items);
     r->all.count = (long)at, r->all.users = (int32_t)users, r->all.items = (int32_t)items, r->all.low = 1, r->all.high = 5;
     for (at = 0, u = 0; u < users; u++) {
         pu_int need_more = count[u];
@@ -481,8 +482,8 @@ static void ratings_make(const flags *f, ratings *r, pu_int users)
             counter[0] = (uint32_t)i;
             pu_philox(key, counter, word);
             if ((double)word[0] / 4294967296.0 * (double)(items - i) >= (double)need_more) continue;
-            r->all.rating[at].user = (int32_t)u, r->all.rating[at].item = (int32_t)i;
-            r->all.rating[at++].value = (float)fmin(5, fmax(1, floor(3.6 + 1.1 * (double)y[i] + 0.5)));
+            r->all.pair[at] = (uint64_t)u << r->all.item_bits | (uint64_t)i;
+            r->all.value[at++] = (pu_real)fmin(5, fmax(1, floor(3.6 + 1.1 * (double)y[i] + 0.5)));
             need_more--;
         }
     }

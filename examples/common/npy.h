@@ -1,0 +1,311 @@
+/* npy.h - columns of numbers from files that numpy.save has written, row by row, in a few kilobytes of memory.
+
+       npy_file f;
+       char why[NPY_WHY];
+       if (!npy_open("ratings.npy", &f, why)) puts(why);    "not a file of numpy.save"
+       .. f.rows, f.columns, f.column[c].name ("" where there is none) ..
+       npy_close(&f);
+
+   An array of one or two dimensions, rows of C or columns of Fortran, or one of records (a structured array, DataFrame.to_records);
+   integers and floating-point numbers of 1 to 8 bytes, of either byte order. Columns of records that are of another kind have no
+   numbers (kind 0). All else is refused: three dimensions, other types, a header that is not one, a file that is shorter or longer
+   than its header says. */
+#ifndef EXAMPLES_NPY_H
+#define EXAMPLES_NPY_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NPY_COLUMNS = 16, NPY_NAME = 40, NPY_HEADER = 65536, NPY_WHY = 200 }; /* columns, bytes of a name, a header, a message */
+
+typedef struct {
+    char name[NPY_NAME];
+    char kind;           /* i, u, f: integers with and without a sign, floating point; 0 = no number */
+    int swapped;         /* the bytes are in the other order than here */
+    size_t size, offset; /* bytes of a number; where in a row */
+} npy_column;
+
+typedef struct {
+    FILE *file;
+    long rows;
+    int columns;
+    npy_column column[NPY_COLUMNS];
+    size_t row;   /* bytes from row to row; by columns (Fortran): of one number */
+    int is_apart; /* by columns: column c begins rows numbers of column[c].size bytes after the one before */
+    long begin;   /* where in the file the first row is */
+} npy_file;
+
+static inline int npy_wrong(char *why, const char *what) { return snprintf(why, NPY_WHY, "%s", what), 0; }
+
+static inline void npy_close(npy_file *f)
+{
+    if (f->file) fclose(f->file);
+    f->file = NULL;
+}
+
+/* ---- the header: {'descr': '<f8', 'fortran_order': False, 'shape': (100, 3), } ---- */
+
+static inline void npy_space(const char **at)
+{
+    while (**at == ' ' || **at == '\n' || **at == '\t') ++*at;
+}
+
+/* Takes this byte, with space before it, if it is next. */
+static inline int npy_take(const char **at, char byte)
+{
+    npy_space(at);
+    if (**at != byte) return 0;
+    ++*at;
+    return 1;
+}
+
+/* A string in quotes; 0: there is none, or it is too long. */
+static inline int npy_string(const char **at, char *to, size_t room)
+{
+    size_t n = 0;
+    char quote;
+    npy_space(at);
+    quote = **at;
+    if (quote != '\'' && quote != '"') return 0;
+    for (++*at; **at && **at != quote && **at != '\\'; ++*at) {
+        if (n + 1 == room) return 0;
+        to[n++] = **at;
+    }
+    to[n] = 0;
+    return npy_take(at, quote);
+}
+
+static inline int npy_count(const char **at, long *count)
+{
+    char *end;
+    npy_space(at);
+    if (**at < '0' || **at > '9') return 0;
+    errno = 0;
+    *count = strtol(*at, &end, 10);
+    *at = end;
+    return errno == 0;
+}
+
+/* '<f8': byte order, kind, size. Kinds without numbers have their size, too. */
+static inline int npy_type(const char *text, npy_column *c)
+{
+    const uint16_t one = 1;
+    const char *at = text + 1;
+    long size;
+    unsigned char low;
+    memcpy(&low, &one, 1);
+    if (!*text || !strchr("<>|=", *text) || !*at) return 0;
+    at++;
+    if (!npy_count(&at, &size) || size > 1 << 20) return 0;
+    if (*at && text[1] != 'M' && text[1] != 'm') return 0; /* 'M8[s]': the unit of a time */
+    c->size = (size_t)size * (text[1] == 'U' ? 4 : 1);
+    c->kind = 0;
+    if (strchr("iu", text[1]) && (size == 1 || size == 2 || size == 4 || size == 8)) c->kind = text[1];
+    if (text[1] == 'f' && (size == 4 || size == 8)) c->kind = 'f';
+    c->swapped = *text == (low ? '>' : '<');
+    return 1;
+}
+
+/* The columns of records: [('userId', '<i8'), ('rating', '<f4')]. */
+static inline int npy_records(const char **at, npy_file *f)
+{
+    char type[NPY_NAME];
+    if (!npy_take(at, '[')) return 0;
+    while (!npy_take(at, ']')) {
+        npy_column *c = &f->column[f->columns];
+        if (f->columns == NPY_COLUMNS) return 0;
+        if (!npy_take(at, '(') || !npy_string(at, c->name, NPY_NAME) || !npy_take(at, ',')) return 0;
+        if (!npy_string(at, type, sizeof type) || !npy_type(type, c) || !npy_take(at, ')')) return 0;
+        c->offset = f->row;
+        f->row += c->size;
+        f->columns++;
+        if (!npy_take(at, ',')) {
+            npy_space(at);
+            if (**at != ']') return 0;
+        }
+    }
+    return f->columns > 0;
+}
+
+/* (100,) or (100, 3) */
+static inline int npy_shape(const char **at, int *dimensions, long *size)
+{
+    if (!npy_take(at, '(')) return 0;
+    for (*dimensions = 0; !npy_take(at, ')'); ++*dimensions) {
+        if (*dimensions == 2 || !npy_count(at, &size[*dimensions])) return 0;
+        if (!npy_take(at, ',')) {
+            npy_space(at);
+            if (**at != ')') return 0;
+        }
+    }
+    return *dimensions > 0;
+}
+
+/* All of it. A plain array has one type, and as many columns as its shape says. */
+static inline int npy_header(const char *at, npy_file *f, char *why)
+{
+    char key[NPY_NAME], type[NPY_NAME];
+    long size[2] = {0, 1};
+    int seen = 0, dimensions = 0, is_plain = 0, c;
+    if (!npy_take(&at, '{')) return npy_wrong(why, "the header is not one of numpy.save");
+    while (!npy_take(&at, '}')) {
+        int ok = npy_string(&at, key, sizeof key) && npy_take(&at, ':');
+        npy_space(&at);
+        if (ok && !strcmp(key, "descr") && !(seen & 1)) {
+            seen |= 1;
+            is_plain = *at != '[';
+            if (is_plain) ok = npy_string(&at, type, sizeof type) && npy_type(type, &f->column[0]);
+            else ok = npy_records(&at, f);
+        } else if (ok && !strcmp(key, "fortran_order") && !(seen & 2)) {
+            seen |= 2;
+            f->is_apart = !strncmp(at, "True", 4);
+            ok = f->is_apart || !strncmp(at, "False", 5);
+            if (ok) at += f->is_apart ? 4 : 5;
+        } else if (ok && !strcmp(key, "shape") && !(seen & 4)) {
+            seen |= 4;
+            ok = npy_shape(&at, &dimensions, size);
+        } else
+            ok = 0;
+        if (ok && !npy_take(&at, ',')) {
+            npy_space(&at);
+            ok = *at == '}';
+        }
+        if (!ok) return npy_wrong(why, "the header is not one of numpy.save, or its array not of one or two dimensions and of numbers");
+    }
+    npy_space(&at);
+    if (seen != 7 || *at) return npy_wrong(why, "the header is not one of numpy.save");
+    f->rows = size[0];
+    if (!is_plain) {
+        f->is_apart = 0; /* of records the order says nothing */
+        return dimensions == 1 ? 1 : npy_wrong(why, "an array of records must have one dimension");
+    }
+    if (!f->column[0].kind) return npy_wrong(why, "the numbers must be integers or float32, float64");
+    if (size[1] < 1 || size[1] > NPY_COLUMNS) return npy_wrong(why, "there must be 1 to 16 columns");
+    f->columns = (int)size[1];
+    f->is_apart = f->is_apart && f->columns > 1;
+    for (c = 1; c < f->columns; c++) f->column[c] = f->column[0];
+    for (c = 0; c < f->columns && !f->is_apart; c++) f->column[c].offset = (size_t)c * f->column[0].size;
+    f->row = f->column[0].size * (f->is_apart ? 1 : (size_t)f->columns);
+    return 1;
+}
+
+/* ---- the file ---- */
+
+/* Magic bytes, version, length of the header, header. */
+static inline int npy_begin(npy_file *f, char *text, char *why)
+{
+    unsigned char head[12];
+    size_t length, first = 10;
+    if (fread(head, 1, 10, f->file) != 10 || memcmp(head, "\x93NUMPY", 6)) return npy_wrong(why, "not a file of numpy.save");
+    if (head[6] < 1 || head[6] > 3) return npy_wrong(why, "of an unknown version of numpy.save");
+    length = (size_t)head[8] | (size_t)head[9] << 8;
+    if (head[6] > 1) {
+        first = 12;
+        if (fread(head + 10, 1, 2, f->file) != 2) return npy_wrong(why, "the header is cut short");
+        length |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
+    }
+    if (length >= NPY_HEADER) return npy_wrong(why, "the header is too long");
+    if (fread(text, 1, length, f->file) != length) return npy_wrong(why, "the header is cut short");
+    text[length] = 0;
+    f->begin = (long)(first + length);
+    return strlen(text) == length ? npy_header(text, f, why) : npy_wrong(why, "the header is not text");
+}
+
+/* Is the file as long as its header says? One that cannot be searched, a pipe, is not asked. */
+static inline int npy_length(npy_file *f, char *why)
+{
+    const size_t row = f->row * (f->is_apart ? (size_t)f->columns : 1);
+    long end;
+    if (row == 0 || f->rows > (long)((~0ul >> 1) / (row + 1)) - f->begin) return npy_wrong(why, "the header says more than fits");
+    if (fseek(f->file, 0, SEEK_END)) return f->is_apart ? npy_wrong(why, "columns of Fortran cannot come from a pipe") : 1;
+    end = ftell(f->file);
+    if (end < f->begin + f->rows * (long)row) {
+        snprintf(why, NPY_WHY, "cut short: the header says %ld rows, there are %ld", f->rows, (end - f->begin) / (long)row);
+        return 0;
+    }
+    if (end > f->begin + f->rows * (long)row) return npy_wrong(why, "longer than its header says");
+    return fseek(f->file, f->begin, SEEK_SET) ? npy_wrong(why, "cannot be read") : 1;
+}
+
+/* 1: the file stands at its first row. 0: why. */
+static inline int npy_open(const char *path, npy_file *f, char *why)
+{
+    char *text;
+    int ok;
+    memset(f, 0, sizeof *f);
+    f->file = fopen(path, "rb");
+    if (!f->file) return npy_wrong(why, strerror(errno));
+    text = (char *)malloc(NPY_HEADER);
+    if (!text) npy_wrong(why, "there is not enough memory");
+    ok = text && npy_begin(f, text, why) && npy_length(f, why);
+    free(text);
+    if (!ok) npy_close(f);
+    return ok;
+}
+
+/* ---- numbers, from the bytes of one ---- */
+
+/* The bytes in the order of this machine. */
+static inline void npy_bytes(const npy_column *c, const unsigned char *from, unsigned char *to)
+{
+    size_t i;
+    if (c->swapped)
+        for (i = 0; i < c->size; i++) to[i] = from[c->size - 1 - i];
+    else if (c->size == 8)
+        memcpy(to, from, 8); /* a size that the compiler knows */
+    else
+        for (i = 0; i < c->size; i++) to[i] = from[i];
+}
+
+/* 0: it is no integer from 0 to 2^63 - 1, or of a floating-point number that has only 2^53 of them, none of those. */
+static inline int npy_natural(const npy_column *c, const unsigned char *from, int64_t *x)
+{
+    unsigned char b[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    union {
+        int8_t i1;
+        int16_t i2;
+        int32_t i4;
+        int64_t i8;
+        uint8_t u1;
+        uint16_t u2;
+        uint32_t u4;
+        uint64_t u8;
+        float f4;
+        double f8;
+    } v;
+    double y;
+    npy_bytes(c, from, b);
+    memcpy(&v, b, 8);
+    if (c->kind == 'i') {
+        *x = c->size == 1 ? v.i1 : c->size == 2 ? v.i2 : c->size == 4 ? v.i4 : v.i8;
+        return *x >= 0;
+    }
+    if (c->kind == 'u') {
+        const uint64_t u = c->size == 1 ? v.u1 : c->size == 2 ? v.u2 : c->size == 4 ? v.u4 : v.u8;
+        *x = (int64_t)(u & INT64_MAX);
+        return u <= INT64_MAX;
+    }
+    y = c->size == 4 ? (double)v.f4 : v.f8;
+    if (!(y >= 0 && y < (c->size == 4 ? 16777216.0 : 9007199254740992.0))) return 0; /* from there on neighbours fall together */
+    *x = (int64_t)y;
+    return (double)*x == y;
+}
+
+static inline double npy_real(const npy_column *c, const unsigned char *from)
+{
+    unsigned char b[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    float f4;
+    double f8;
+    int64_t x;
+    npy_bytes(c, from, b);
+    if (c->kind != 'f') return npy_natural(c, from, &x) ? (double)x : -1; /* below 0: of no use here */
+    memcpy(&f4, b, 4);
+    if (c->size == 4) return (double)f4;
+    memcpy(&f8, b, 8);
+    return f8;
+}
+
+#endif /* EXAMPLES_NPY_H */

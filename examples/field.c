@@ -171,7 +171,7 @@ static double spread(pu_int n, const pu_real *C, double a, double b)
 static int tell(pu_model *model, const pu_real *theta, const pu_real *C, const scene *s, told *t)
 {
     const pu_int n = model->params, last = n - 1;
-    double variance = 0, range = 0, slope = 0, truth[2] = {NAN, NAN};
+    double variance = 0, range = 0, slope = 0, truth[2] = {(double)NAN, (double)NAN};
     pu_report report;
     int count = 0;
     if (s->z && n == 4) {
@@ -398,6 +398,8 @@ int main(int argc, char **argv)
     }
     if (s.observed < 10) fail(1, f.data ? f.data : "--missing", "leaves fewer than 10 observed points: nothing to fit");
     if (!(high > low)) fail(1, f.data ? f.data : "--noise", "has the same number in all points: nothing to fit");
+    if (fmax(high, -low) > 1e100) fail(1, f.data ? f.data : "--noise", "has numbers beyond 1e100, whose squares are none: take a larger unit");
+    if (high - low < 1e-100) fail(1, f.data ? f.data : "--noise", "has differences below 1e-100, whose squares vanish: take a smaller unit");
     data = pu_data_nan(1, s.n, s.y);
 
     fit_flags_options(&f.fit, &options);

@@ -3,7 +3,9 @@
    cc -O3 -march=native -fopenmp -I. examples/ratings.c -o ratings -lm
    mpicc -O3 -march=native -DPU_MPI -I. examples/ratings.c -o ratings_mpi -lm                 (then mpirun -n 4 ./ratings_mpi ..)
    nvcc -O3 -x cu -DPU_CUDA -I. examples/ratings.c -o ratings -lcublas -lcufft -lcurand       (for --device cuda)
-   ./ratings --data ratings.csv --recommend 1
+   ./ratings --data ratings.csv --recommend 1 --save films.model
+   ./ratings --load films.model --data new_users.csv --recommend all        (no fit: what is known of these users, and the model)
+   ./ratings --load films.model --data ratings.csv --predict pairs.csv --predictions answers.csv
 
    User n has factors z_n ~ N(0, I) and gives item m the rating y = Phi_m'z_n + eta_m + N(0, 1/psi_m). Phi, eta, psi are found
    from the ratings that are there, by maximum a posteriori: most items have few ratings, and maximum likelihood believes them.
@@ -13,6 +15,9 @@
    A tenth of the ratings is kept for the test and a tenth of the others for validation; the parameters with the best validation
    error are tested. Predictions are made from the training ratings of the user, kept within the rating scale, and are 3 for a
    user without any.
+   A model that was saved serves any file of ratings: items are found by their numbers, and users who were not there get their
+   factors from their ratings. --recommend and --predict go from all ratings of a user in --data, exactly, and give the same bits in
+   the process that fitted and in others.
 
    Numbers are float here: half the memory, and ratings are not known to six digits. -DRATINGS_DOUBLE makes them double.
 */
@@ -28,17 +33,18 @@
 #include "common/team_mpi.h"
 #include "common/movielens.h"
 #include "common/ratings.h"
+#include "common/ratings_model.h"
 
 enum { TOP = 100 }; /* most recommendations */
 
 typedef struct {
     fit_flags flags; /* first: pu_fit's user pointer serves the progress line, too */
-    long factors, batch, accumulate, epochs, split_seed, validate, keep, recommend, top, lanes;
+    long factors, batch, accumulate, epochs, split_seed, validate, keep, top, lanes;
     int dense;
     double loadings_prior, graded, means_prior, noise_prior; /* precisions; negative = from the data, see "priors" */
     double epsilon;
     int paper, schedule, decay, no_validation, train_nll;
-    const char *path, *checkpoint, *resume, *simulate, *curve;
+    const char *path, *checkpoint, *resume, *save, *load, *recommend, *predict, *predictions, *simulate, *curve;
     FILE *curve_file;
     ratings r;
     pu_options posterior;
@@ -49,6 +55,9 @@ typedef struct {
     pu_int each;             /* steps per epoch */
     pu_data share;           /* what this process fits */
     uint32_t mark;           /* fingerprint */
+    ratings_model saved;     /* --load */
+    pu_int *row;             /* of the model, for each item of the data; -1: it does not know that item. NULL: the items are its rows */
+    pu_real *given;          /* of a team: what the user of --recommend gave every item, -1 where nothing */
 } app;
 
 /* ---- the data ---------------------------------------------------------------------------------------------- */
@@ -293,11 +302,11 @@ static int progress(const pu_fit_report *now, void *user)
 typedef struct {
     char magic[8];
     uint32_t data;
-    pu_int params, step, best_step;
+    pu_int params, of, step, best_step; /* of: steps that were asked for, in all */
     double best, seconds;
 } pilot_end;
 
-static const char pilot_magic[] = "ratings1";
+static const char pilot_magic[] = "ratings2";
 
 static char *pilot_path(const app *a, const char *end)
 {
@@ -401,11 +410,17 @@ static void fit(app *a, pu_fit_options *options, pu_real *theta, pu_fit_report *
     memset(&e, 0, sizeof e);
     if (options->resume && team_rank() == 0) loaded = pilot_load(a, &e, theta);
     if (options->resume) pilot_tell(a, options->team, &loaded, &e, theta);
+    if (loaded && e.of != options->steps) { /* another pilot would have come before, and other priors of it */
+        char why[160];
+        snprintf(why, sizeof why, "is of a fit of %ld steps, half of them for its priors; %ld cannot go on from there", (long)e.of,
+                 (long)options->steps);
+        fail(1, a->resume, why);
+    }
     if (!loaded) {
         pilot(a, options, theta, report);
         if (report->stop == PU_FIT_CALLBACK) return;
         memcpy(e.magic, pilot_magic, sizeof e.magic);
-        e.data = fingerprint(a), e.params = a->model.params;
+        e.data = fingerprint(a), e.params = a->model.params, e.of = options->steps;
         e.step = report->step, e.best = report->best, e.best_step = report->best_step, e.seconds = report->seconds;
         if (keeps && team_rank() == 0) pilot_save(a, &e, theta);
     }
@@ -454,12 +469,18 @@ static void train_nll(app *a, const pu_real *theta, const pu_options *gradient, 
     free(of_part), free(passed);
 }
 
-/* ---- recommendations ------------------------------------------------------------------------------------------ */
+/* ---- predictions and recommendations ------------------------------------------------------------------------- */
+
+static int by_item(const void *a, const void *b)
+{
+    const ratings_pair *p = (const ratings_pair *)a, *q = (const ratings_pair *)b;
+    return p->item < q->item ? -1 : p->item > q->item;
+}
 
 /* What the user of --recommend gave every item, -1 where nothing. All processes have a part in it, and all get it. */
 static pu_real *rated(const app *a)
 {
-    const pu_int M = a->r.items, user = a->r.number[movielens_place(a->recommend, a->r.all.users, a->r.all.user_id)];
+    const pu_int M = a->r.items, user = a->r.number[movielens_place(strtoll(a->recommend, NULL, 10), a->r.all.users, a->r.all.user_id)];
     const ratings_lists *const part[3] = {&a->r.train, &a->r.valid, &a->r.test};
     const size_t bytes = (size_t)M * sizeof(pu_real);
     pu_real *y = need_reals(M);
@@ -472,56 +493,219 @@ static pu_real *rated(const app *a)
     return y;
 }
 
-/* The items with the highest expected rating among those that this user has not rated, given all ratings of the user (mean, which
-   is freed here). */
-static void recommend(app *a, pu_real *mean, json *out)
+/* All ratings of a user of the data (its place there, or -1: none), in the order of the model's rows. */
+static ratings_known known(const app *a, pu_int place)
 {
-    const pu_int M = a->r.items;
-    pu_real *variance = need_reals(M), *y = need_reals(M), best[TOP], sd[TOP];
+    const ratings_lists *const part[3] = {&a->r.train, &a->r.valid, &a->r.test};
+    const pu_int user = place < 0 ? 0 : a->r.number[place];
+    ratings_known k = {0, NULL, NULL};
+    ratings_pair *all;
+    pu_int n, i, most = 0;
+    if (a->given) { /* in a team, which has no other users to ask for */
+        k.item = (pu_int *)need_bytes(((size_t)a->r.items + 1) * sizeof *k.item), k.y = need_reals(a->r.items + 1);
+        for (i = 0; i < a->r.items; i++)
+            if (a->given[i] >= PU_R(0)) k.item[k.count] = i, k.y[k.count++] = a->given[i];
+        return k;
+    }
+    for (n = 0; n < 3 && place >= 0; n++) most += part[n]->start[user + 1] - part[n]->start[user];
+    all = (ratings_pair *)need_bytes((size_t)most * sizeof *all);
+    for (n = 0; n < 3 && place >= 0; n++)
+        for (i = part[n]->start[user]; i < part[n]->start[user + 1]; i++) {
+            const pu_int row = a->row ? a->row[part[n]->item[i]] : part[n]->item[i];
+            if (row < 0) continue;
+            all[k.count].item = row, all[k.count++].rating = (double)part[n]->y[i];
+        }
+    qsort(all, (size_t)k.count, sizeof *all, by_item);
+    k.item = (pu_int *)need_bytes(((size_t)k.count + 1) * sizeof *k.item), k.y = need_reals(k.count + 1);
+    for (i = 0; i < k.count; i++) k.item[i] = (pu_int)all[i].item, k.y[i] = (pu_real)all[i].rating;
+    free(all);
+    return k;
+}
+
+static pu_options exactly(const app *a)
+{
+    pu_options o = a->posterior;
+    o.kind = PU_EXACT, o.engine = PU_ENGINE_AUTO, o.solve.tolerance = 0;
+    return o;
+}
+
+/* Numbers of items: those of the model. */
+static const int64_t *item_ids(const app *a) { return a->load ? a->saved.item_id : a->r.all.item_id; }
+
+/* The items with the highest expected rating among those that this user has not rated, given all ratings of the user. */
+static void recommend_to(app *a, pu_int place, json *out, int alone)
+{
+    const pu_int M = a->model.lgm.Phi->rows;
+    const int64_t *const ids = item_ids(a);
+    pu_real *mean = need_reals(M), *variance = need_reals(M), best[TOP], sd[TOP];
     int64_t id[TOP];
-    pu_options exact = a->posterior;
-    pu_int *item = (pu_int *)calloc((size_t)M, sizeof(pu_int)), start[2] = {0, 0}, i, n, count = 0;
+    const pu_options exact = exactly(a);
+    ratings_known k = known(a, place);
+    pu_int start[2] = {0, 0}, i, n, count = 0;
     pu_predict_result p;
     pu_data one;
     pu_report report;
-    if (!item) fail(1, "memory", "there is not enough");
-    for (i = 0; i < M; i++)
-        if (mean[i] >= PU_R(0)) item[start[1]] = i, y[start[1]++] = mean[i];
-    one = pu_data_lists(1, M, start, item, y);
+    start[1] = k.count;
+    one = pu_data_lists(1, M, start, k.item, k.y);
     memset(&p, 0, sizeof p);
     p.mean = mean, p.fit = variance;
-    exact.kind = PU_EXACT, exact.engine = PU_ENGINE_AUTO, exact.solve.tolerance = 0;
     need(pu_predict(&a->model.lgm, &one, &exact, &a->ws, &p, &report), &report);
-    for (i = 0; i < start[1]; i++) mean[item[i]] = -PU_R(1e30); /* seen already */
+    for (i = 0; i < k.count; i++) mean[k.item[i]] = -PU_R(1e30); /* seen already */
     if (!a->flags.quiet)
-        printf("\nfor user %ld, who has rated %ld:\n    item  expected rating\n", a->recommend, (long)start[1]);
-    for (; count < a->top && count < M - start[1]; count++) {
+        printf("\nfor user %lld, who has rated %ld:\n    item  expected rating\n", (long long)a->r.all.user_id[place], (long)k.count);
+    for (; count < a->top && count < M - k.count; count++) {
         for (n = 0, i = 1; i < M; i++)
             if (mean[i] > mean[n]) n = i;
         best[count] = (pu_real)ratings_clip(&a->r, (double)mean[n]), sd[count] = (pu_real)sqrt((double)variance[n]);
-        id[count] = a->r.all.item_id[n];
-        if (!a->flags.quiet)
-            printf("%8lld  %.2f +- %.2f\n", (long long)a->r.all.item_id[n], (double)best[count], (double)sd[count]);
+        id[count] = ids[n];
+        if (!a->flags.quiet) printf("%8lld  %.2f +- %.2f\n", (long long)ids[n], (double)best[count], (double)sd[count]);
         mean[n] = -PU_R(1e30);
     }
+    if (!alone && out->file) fprintf(out->file, "%s\n  \"recommended_to_%lld\": {", out->keys++ ? "," : "", (long long)a->r.all.user_id[place]), out->keys = 0;
     json_key(out, "recommended");
     for (i = 0; i < count && out->file; i++) fprintf(out->file, "%s%lld", i ? ", " : "[", (long long)id[i]);
     if (out->file) fprintf(out->file, count ? "]" : "[]");
     json_array(out, "recommended_mean", count, best);
     json_array(out, "recommended_sd", count, sd);
-    free(mean), free(variance), free(y), free(item);
+    if (!alone && out->file) fprintf(out->file, "\n  }");
+    free(mean), free(variance), free(k.item), free(k.y);
+}
+
+/* --recommend: a user, several with commas between, or all. write = 0: whether there are such users is all that is wanted. */
+static void recommend(app *a, json *out, int write)
+{
+    const char *at = a->recommend;
+    pu_int i;
+    if (!strcmp(at, "all")) {
+        for (i = 0; i < a->r.users && write; i++) recommend_to(a, i, out, 0);
+        return;
+    }
+    for (;;) {
+        char *end;
+        long long user;
+        int32_t place;
+        if (*at < '0' || *at > '9') fail(2, "--recommend", "takes the number of a user, several with commas between, or all");
+        user = strtoll(at, &end, 10), place = movielens_place(user, a->r.all.users, a->r.all.user_id);
+        if (*end && *end != ',') fail(2, "--recommend", "takes the number of a user, several with commas between, or all");
+        if (place < 0) fail(1, "--recommend", "there is no such user");
+        if (write) recommend_to(a, place, out, !strchr(a->recommend, ','));
+        if (!*end) return;
+        at = end + 1;
+    }
+}
+
+/* --predict: the pairs of a file, user by user, written in the order of the file. */
+static void predict(app *a, json *out)
+{
+    const pu_int M = a->model.lgm.Phi->rows;
+    const pu_options exact = exactly(a);
+    FILE *to = a->predictions ? file_open(a->predictions) : stdout;
+    ratings_pairs all;
+    double sum = 0;
+    long i, n, known_rated = 0;
+    pu_int *row;
+    ratings_pairs_read(a->predict, &all);
+    row = (pu_int *)need_bytes((size_t)all.count * sizeof *row);
+    qsort(all.pair, (size_t)all.count, sizeof *all.pair, ratings_pair_by_user);
+    for (i = 0; i < all.count; i++) {
+        row[i] = movielens_place(all.pair[i].item, (int32_t)M, item_ids(a));
+        all.unknown += row[i] < 0;
+    }
+    for (i = 0; i < all.count; i += n) {
+        ratings_known k = known(a, movielens_place(all.pair[i].user, a->r.all.users, a->r.all.user_id));
+        for (n = 1; i + n < all.count && all.pair[i + n].user == all.pair[i].user && n < 10000; n++) {}
+        ratings_predict(&a->model.lgm, &k, &exact, &a->ws, n, row + i, all.pair + i);
+        free(k.item), free(k.y);
+    }
+    qsort(all.pair, (size_t)all.count, sizeof *all.pair, ratings_pair_by_place);
+    fprintf(to, "userId,movieId,prediction,sd,sd_rating\n");
+    for (i = 0; i < all.count; i++) {
+        const ratings_pair *p = &all.pair[i];
+        const double y = ratings_clip(&a->r, p->mean);
+        if (p->mean - p->mean == 0)
+            fprintf(to, "%lld,%lld,%.9g,%.9g,%.9g\n", (long long)p->user, (long long)p->item, y, p->sd, p->sd_rating);
+        else
+            fprintf(to, "%lld,%lld,NA,NA,NA\n", (long long)p->user, (long long)p->item);
+        if (p->rating >= 0 && p->mean - p->mean == 0) sum += (y - p->rating) * (y - p->rating), known_rated++;
+    }
+    if (a->predictions) file_close(to, a->predictions);
+    if (all.unknown)
+        fprintf(stderr, "%s: %s: %ld of %ld pairs have an item that the model does not know: NA\n", program_name, a->predict, all.unknown,
+                all.count);
+    if (!a->flags.quiet && a->predictions) {
+        printf("%ld predictions", all.count - all.unknown);
+        if (known_rated) printf(", RMSE %.4f of the %ld that have a rating", sqrt(sum / (double)known_rated), known_rated);
+        printf("\n");
+    }
+    json_number(out, "predictions", (double)(all.count - all.unknown));
+    json_number(out, "predictions_rmse", known_rated ? sqrt(sum / (double)known_rated) : (double)NAN);
+    free(row), free(all.pair);
+}
+
+/* ---- a model that is kept ---------------------------------------------------------------------------------------- */
+
+static void save(app *a, const pu_real *theta, const pu_fit_report *fitted)
+{
+    char *notes = ratings_notes(&a->r, fingerprint(a), (long)fitted->step, (long)fitted->steps), text[700];
+    pu_report report;
+    if (pu_model_save(&a->model, theta, notes, a->save, &report)) fail(1, a->save, pu_explain(&report, text, sizeof text));
+    free(notes);
+}
+
+/* Which rows of a loaded model the items of the data are; the scale of ratings is the model's. */
+static void match(app *a)
+{
+    long left = 0, items = 0;
+    pu_int i;
+    a->row = (pu_int *)need_bytes((size_t)a->r.items * sizeof *a->row);
+    for (i = 0; i < a->r.items; i++) {
+        a->row[i] = movielens_place(a->r.all.item_id[i], (int32_t)a->saved.items, a->saved.item_id);
+        items += a->row[i] < 0;
+    }
+    for (i = 0; i < a->r.train.start[a->r.users]; i++) left += a->row[a->r.train.item[i]] < 0;
+    for (i = 0; i < a->r.valid.start[a->r.users]; i++) left += a->row[a->r.valid.item[i]] < 0;
+    for (i = 0; i < a->r.test.start[a->r.users]; i++) left += a->row[a->r.test.item[i]] < 0;
+    if (items)
+        fprintf(stderr, "%s: %s: %ld of %ld items are not in %s: their %ld ratings are left out\n", program_name, a->path, items,
+                (long)a->r.items, a->load, left);
+    a->r.all.low = a->saved.low, a->r.all.high = a->saved.high;
+}
+
+/* Were these ratings, split like this, those that a loaded model was trained on? Then its test error is one. */
+static int is_its_own(const app *a)
+{
+    pu_int i;
+    if (a->saved.data != fingerprint(a) || a->saved.items != a->r.items) return 0;
+    for (i = 0; i < a->r.items; i++)
+        if (a->row[i] != i) return 0;
+    return 1;
+}
+
+/* Better to fail now than after the fit: can the model be kept there? */
+static void save_ready(const char *path)
+{
+    FILE *there = path ? fopen(path, "rb") : NULL;
+    const int empty = there && fgetc(there) == EOF;
+    pu_saved about;
+    if (there) fclose(there);
+    if (there && !empty && pu_model_saved(path, &about, NULL)) fail(1, path, "is there, and is no saved model: it would not be replaced");
+    file_ready(path);
 }
 
 /* ---- the program ----------------------------------------------------------------------------------------------- */
 
 static void read_options(app *a, int argc, char **argv)
 {
-    option list[FIT_FLAGS + 27];
+    option list[FIT_FLAGS + 31];
+    static const char *const fits[] = {"paper", "factors", "batch", "accumulate", "epochs", "steps", "rate", "validate", "schedule", "decay",
+                                       "epsilon", "keep-every", "train-nll", "prior-loadings", "prior-graded", "prior-means",
+                                       "prior-noise", "gradient", "iterations", "engine", "dense", "curve"};
+    size_t i;
     int n = 0;
     const int paper = option_given(argc, argv, "paper", strlen("paper"));
     fit_flags_default(&a->flags);
     a->flags.gradient = 2 /* output */, a->flags.iterations = 10, a->flags.steps = 0;
-    a->factors = 50, a->batch = 25, a->split_seed = 1, a->recommend = -1, a->top = 10, a->keep = 20, a->lanes = 2;
+    a->factors = 50, a->batch = 25, a->split_seed = 1, a->top = 10, a->keep = 20, a->lanes = 2;
     if (paper) {
         a->flags.engine = 1 /* iterative */, a->flags.rate = 0.001, a->accumulate = 4, a->epochs = 20, a->epsilon = 1e-8;
     } else {
@@ -551,7 +735,11 @@ static void read_options(app *a, int argc, char **argv)
     list[n++] = opt_text("checkpoint", "file to keep the state of the fit in", &a->checkpoint);
     list[n++] = opt_text("resume", "go on from this checkpoint, and keep the state there", &a->resume);
     list[n++] = opt_number("keep-every", "steps between checkpoints", &a->keep, 1, 1000000);
-    list[n++] = opt_number("recommend", "what this user might like", &a->recommend, -1, INT32_MAX);
+    list[n++] = opt_text("save", "keep the fitted model in this file; numpy.load reads its parameters", &a->save);
+    list[n++] = opt_text("load", "no fit: the model of this file, for the users of --data, who may be new", &a->load);
+    list[n++] = opt_text("predict", "a file of user,item: their expected ratings, given those in --data", &a->predict);
+    list[n++] = opt_text("predictions", "where these go (CSV); standard output unless given", &a->predictions);
+    list[n++] = opt_text("recommend", "what this user might like; several with commas between, or all", &a->recommend);
     list[n++] = opt_flag("train-nll", "NLL of the training ratings at the end: as long as a gradient of all users", &a->train_nll);
     list[n++] = opt_number("top", "how many recommendations", &a->top, 1, TOP);
     list[n++] = opt_flag("dense", "Adam moves all items at every step, also those that no user of it has rated", &a->dense);
@@ -561,9 +749,17 @@ static void read_options(app *a, int argc, char **argv)
     options_read(argc, argv, "ratings", "Factor analysis of ratings; predictions and recommendations with their uncertainty.",
                  n, list);
     if (!a->path) fail(2, "--data", "is needed; see --help");
+    if (a->predictions && !a->predict) fail(2, "--predictions", "needs --predict");
+    if (a->load && (a->save || a->checkpoint || a->resume)) fail(2, "--load", "does not fit: not with --save, --checkpoint, --resume");
+    if (team_ranks() > 1 && (a->load || a->predict || (a->recommend && strspn(a->recommend, "0123456789") < strlen(a->recommend))))
+        fail(2, "a team", "has no --load, --predict or several users of --recommend: --save, then --load in one process");
     team_quiet(&a->flags.quiet, &a->flags.json);
+    for (i = 0; i < sizeof fits / sizeof *fits && a->load; i++)
+        if (option_given(argc, argv, fits[i], strlen(fits[i]))) fail(2, "--load", "does not fit: not with flags of a fit or of the split");
     if (a->checkpoint && a->resume && strcmp(a->checkpoint, a->resume) != 0)
         fail(2, "--resume", "names another file than --checkpoint");
+    if (team_rank() > 0) return;
+    file_ready(a->predictions), save_ready(a->save);
 }
 
 /* --simulate: the sizes, which are checked, and the ratings. */
@@ -615,9 +811,10 @@ static void load(app *a)
 {
     const pu_team *team = team_of(1, PU_TEAM_DATA);
     int ok;
-    if (a->simulate) {
+    if (a->simulate || a->load) { /* a model that was loaded takes any number of ratings */
         ok = movielens_load(a->path, &a->r.all, read_progress, &a->flags);
-        if (ok) simulate(a), ratings_split(&a->r, a->split_seed, !a->no_validation), ratings_keep_own(&a->r, team);
+        if (ok && a->simulate) simulate(a);
+        if (ok) ratings_split(&a->r, a->split_seed, !a->no_validation), ratings_keep_own(&a->r, team);
     } else ok = ratings_load(a->path, team, a->split_seed, !a->no_validation, &a->r, read_progress, &a->flags);
     if (a->flags.drawn > 0 && isatty(2)) fprintf(stderr, "\r\033[K");
     a->flags.drawn = 0;
@@ -634,7 +831,7 @@ int main(int argc, char **argv)
     static app a;
     pu_fit_options options;
     pu_fit_report report;
-    pu_real *theta, *given = NULL;
+    pu_real *theta;
     pu_report last;
     double test, nll = (double)NAN, nll_se = (double)NAN, processor;
     size_t bytes;
@@ -647,31 +844,39 @@ int main(int argc, char **argv)
         if (!file) fail_errno("cannot read", a.resume);
         fclose(file);
     }
+    if (a.load) ratings_model_read(a.load, &a.model, &a.saved);
     load(&a);
-    if (a.recommend >= 0 && movielens_place(a.recommend, a.r.all.users, a.r.all.user_id) < 0)
-        fail(1, "--recommend", "there is no such user");
-    theta = start(&a);
+    if (a.recommend) recommend(&a, &out, 0);
+    if (a.load) match(&a), theta = a.saved.theta;
+    else theta = start(&a);
     options = fit_setup(&a);
-    if (!a.flags.quiet)
+    if (!a.flags.quiet && a.load)
+        printf("%ld ratings of %ld items by %ld users\n", a.r.total[0] + a.r.total[1] + a.r.total[2], (long)a.r.items, (long)a.r.users);
+    else if (!a.flags.quiet)
         printf("%ld ratings of %ld items by %ld users; %ld for training, %ld for validation, %ld for the test\n",
                a.r.total[0] + a.r.total[1] + a.r.total[2], (long)a.r.items, (long)a.r.users, a.r.total[RATINGS_TRAIN],
                a.r.total[RATINGS_VALID], a.r.total[RATINGS_TEST]);
     if (a.curve && team_rank() == 0) a.curve_file = file_open(a.curve), fprintf(a.curve_file, "step,objective,gradient\n");
+    memset(&report, 0, sizeof report), report.best = (double)NAN;
     processor = processor_seconds();
-    if (options.steps > 0)
-        fit(&a, &options, theta, &report);
-    else
-        memset(&report, 0, sizeof report), need(pu_model_set(&a.model, theta, &last), &last), report.best = validate(&a.model, theta, &a);
+    if (!a.load && options.steps > 0) fit(&a, &options, theta, &report);
+    else if (!a.load) need(pu_model_set(&a.model, theta, &last), &last), report.best = validate(&a.model, theta, &a);
     processor = (processor_seconds() - processor) / (double)(report.step > report.resumed ? report.step - report.resumed : 1);
     if (a.curve_file) file_close(a.curve_file, a.curve);
     if (a.no_validation) report.best = (double)NAN;
-    test = a.simulate ? (double)NAN : ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws); /* there is nothing to find */
-    if (a.recommend >= 0) given = rated(&a);
-    if (a.train_nll) train_nll(&a, theta, &options.gradient, &nll, &nll_se);
+    test = a.simulate || (a.load && !is_its_own(&a)) ? (double)NAN /* there is nothing to find, or to test */
+                                                     : ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws);
+    if (a.recommend && team_ranks() > 1) a.given = rated(&a);
+    if (a.train_nll && !a.load) train_nll(&a, theta, &options.gradient, &nll, &nll_se);
     if (team_rank() > 0) return team_close();
-    if (a.share.n && pu_model_gradient_bytes(&a.model, &a.share, &options.gradient, 0, &bytes, &last) == PU_OK)
+    if (a.save) save(&a, theta, &report);
+    if (!a.load && a.share.n && pu_model_gradient_bytes(&a.model, &a.share, &options.gradient, 0, &bytes, &last) == PU_OK)
         report.last = last; /* who serves whom */
-    if (!a.flags.quiet) {
+    if (!a.flags.quiet && a.load) {
+        printf("%s: %ld items, %ld factors", a.load, (long)a.saved.items, (long)a.saved.factors);
+        if (test >= 0) printf("; test RMSE %.4f", test);
+        printf("\n");
+    } else if (!a.flags.quiet) {
         printf("test RMSE %.4f", test);
         if (!a.no_validation)
             printf(" (validation %.4f at step %ld of %ld)", report.best, (long)report.best_step, (long)report.step);
@@ -686,14 +891,15 @@ int main(int argc, char **argv)
     json_number(&out, "best_step", (double)report.best_step);
     json_text(&out, "optimiser", report.plan);
     json_number(&out, "processor_seconds_per_step", processor);
-    json_number(&out, "factors", (double)a.factors);
+    json_number(&out, "factors", (double)(a.load ? a.saved.factors : (pu_int)a.factors));
     json_number(&out, "users", (double)a.r.users);
     json_number(&out, "items", (double)a.r.items);
     team_json(&out, a.model.params, theta);
-    if (a.recommend >= 0) recommend(&a, given, &out);
+    if (a.predict) predict(&a, &out);
+    if (a.recommend) recommend(&a, &out, 1);
     json_close(&out);
     pu_workspace_free(&a.ws), pu_model_free(&a.model), ratings_free(&a.r);
-    free(theta);
+    free(theta), free(a.row), free(a.saved.item_id), free(a.given);
     device_close();
     (void)team_close();
     return fit_code();

@@ -104,6 +104,14 @@ static pu_param parameter(const structure *m, pu_int i, char *name)
     return param;
 }
 
+/* Likelihoods of more than two parameters may have several maxima: three starts where these are cheap, unless told otherwise. */
+static pu_int choose_starts(const request *ask, const pu_model *model, pu_int length)
+{
+    const double work = (double)length * (10 + (double)ask->season + (double)ask->ar + (double)ask->ma);
+    if (ask->starts) return (pu_int)ask->starts;
+    return model->params > 2 && work <= 2e5 ? 3 : 1;
+}
+
 /* What a simulation begins with. */
 static void make_truth(const structure *m, pu_real *theta)
 {
@@ -302,7 +310,7 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
     int n = 0;
     memset(ask, 0, sizeof *ask);
     series_default(s), fit_flags_default(flags);
-    s->raw = 1, flags->rate = 0, ask->starts = 1;
+    s->raw = 1, flags->rate = 0, ask->starts = 0;
     list[n++] = opt_flag("level", "a level that moves", &ask->level);
     list[n++] = opt_flag("slope", "of the level, and the level", &ask->slope);
     list[n++] = opt_number("season", "its period; 0 = none", &ask->season, 0, 1000);
@@ -314,7 +322,7 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
     list[n++] = opt_choice("matern", "a Gaussian process of smoothness 1/2, 3/2, 5/2", &ask->matern, "none,12,32,52");
     list[n++] = opt_text("regress", "columns of --data to regress on, names with commas between; without a level also an intercept", &s->regress);
     list[n++] = opt_text("constant", "parts that do not move, of level,slope,season", &ask->constant);
-    list[n++] = opt_number("starts", "fits from so many starts; the best one counts", &ask->starts, 1, 1000);
+    list[n++] = opt_number("starts", "fits from so many starts; the best one counts; 0 = one, or three where these are cheap", &ask->starts, 0, 1000);
     list[n++] = opt_text("components", "write the parts of the first series to this CSV file: means and standard deviations", &ask->components);
     list[n++] = opt_number("length", "simulate: entries of a series", length, 1, 100000000);
     list[n++] = opt_number("series", "simulate: how many", count, 1, CSV_COLUMNS);
@@ -372,7 +380,7 @@ int main(int argc, char **argv)
     fit_flags_options(&flags, &fit);
     fit.optimizer = PU_LBFGS;
     fit.fixed_probes = 1;
-    fit.starts = (pu_int)ask.starts;
+    fit.starts = choose_starts(&ask, m.model, s.length);
     memset(&exact, 0, sizeof exact);
     exact.engine = PU_ENGINE_AUTO, exact.kind = PU_EXACT, exact.threads = (int)flags.threads;
     need(pu_model_start(m.model, &data, (uint64_t)flags.seed, theta, &told), &told);

@@ -934,7 +934,7 @@ cmd_test()
     add unit/threads.races job_races threads
     for topic in engines badinput; do add "unit/$topic.nulls" job_nulls $topic; done
     add machines/i386 job_machine i386 {double,float}.{badinput,operators,fit,golden} float.{memory,predict}
-    add machines/s390x job_machine s390x float.{badinput,checkpoint,op_sparse,user_ops,golden}
+    add machines/s390x job_machine s390x float.{badinput,checkpoint,save,op_sparse,user_ops,golden}
     add_unit
     add_golden
     add_native

@@ -108,6 +108,10 @@ says "field: a mask of another size" 1 "must have the rows and columns" "$field"
 says "field: a name without an end" 2 "ends in .csv or .pgm" "$field" --filled f
 awk 'BEGIN { for (i = 0; i < 8; i++) print "5,5,5,,5,5" }' >flat.csv
 says "field: the same everywhere" 1 "the same number in all points" "$field" --data flat.csv
+awk 'BEGIN { for (i = 0; i < 8; i++) print i "e150,1e150,3e149,5e150" }' >flat.csv
+says "field: squares that overflow" 1 "take a larger unit" "$field" --data flat.csv
+awk 'BEGIN { for (i = 0; i < 8; i++) print i "e-150,1e-150,3e-149,5e-150" }' >flat.csv
+says "field: squares that vanish" 1 "take a smaller unit" "$field" --data flat.csv
 awk 'BEGIN { srand(3); for (i = 0; i < 40; i++) { line = ""
      for (j = 0; j < 40; j++) line = line (j ? "," : "") \
          (i > 8 && i < 32 && j > 8 && j < 32 ? "" : sin(i / 3) + cos(j / 4) + 0.4 * (rand() + rand() - 1))
@@ -400,6 +404,11 @@ says "mixed: sizes beside a file" 2 "says how to simulate" "${pupils[@]}" --simu
 says "mixed: an engine that is not there" 2 "--engine" "$mixed" --engine kalman
 printf 'y,a\n3,p\n3,q\n3,p\n' >same.csv
 says "mixed: nothing to explain" 1 "is the same in all rows" "$mixed" --data same.csv --response y --groups a
+says "mixed: its own levels" 2 "cannot explain itself" "$mixed" --data pupils.csv --response score --groups score,school
+printf 'y,a\n3e150,p\n4e150,q\n3e150,p\n' >same.csv
+says "mixed: squares that overflow" 1 "take a larger unit" "$mixed" --data same.csv --response y --groups a
+printf 'y,a\n3e-150,p\n4e-150,q\n3e-150,p\n' >same.csv
+says "mixed: squares that vanish" 1 "take a smaller unit" "$mixed" --data same.csv --response y --groups a
 if [[ -c /dev/full ]]; then
     says "mixed: effects on a full disk" 1 "/dev/full: writing failed" "$mixed" --effects /dev/full
     says "mixed: a picture on a full disk" 1 "/dev/full: writing failed" "$mixed" --svg /dev/full
@@ -427,7 +436,7 @@ verdict "first: $all ms of processors by default, $one with one thread" $?
 awk 'BEGIN { srand(1); for (u = 1; u <= 150; u++) for (i = 1; i <= 60; i++) if (rand() < 0.4)
          print u "\t" i "\t" 1 + int(5 * (0.5 * rand() + 0.25 + 0.25 * sin(u * 0.7 + i * 1.3))) }' >ratings.tsv
 fit=("$programs/ratings" --data ratings.tsv --factors 20 --epochs 60 --batch 10 --accumulate 2 --rate 0.01 --validate 50)
-results() { grep -vE '"(seconds|seconds_per_step|peak_mb)"' "$1"; }
+results() { grep -vE '"([a-z_]*seconds[a-z_]*|peak_mb)"' "$1"; }
 "${fit[@]}" --steps 2 --quiet --json two.json && grep -q '"nll": null' two.json
 verdict "training NLL only on demand" $?
 says "training NLL on demand" 0 "training NLL per user" "${fit[@]}" --steps 2 --train-nll
@@ -440,6 +449,71 @@ verdict "priors from the data do better than none: $(rmse alone.json), $(rmse pa
     --engine iterative --accumulate 4 --epochs 20 --rate 0.001 --epsilon 1e-8 --schedule constant --validate 4
 diff <(results given.json) <(results paper.json)
 verdict "ratings --paper flag by flag" $?
+
+# ---- a model that is kept
+
+ratings="$programs/ratings"
+awk -F'\t' 'BEGIN { print "userId,movieId" } $1 <= 40 && NR % 3 == 0 { print $1 "," $2 + 1 }
+     END { print "900,3\n1,999" }' ratings.tsv >pairs.csv
+asked=(--quiet --predict pairs.csv --recommend 7,9)
+"${fit[@]}" --steps 30 "${asked[@]}" --save m.model --predictions here.csv --json here.json 2>err
+verdict "a model is saved" $?
+grep -q "of .* pairs have an item that the model does not know: NA" err && tail -n 1 here.csv | grep -qx '1,999,NA,NA,NA'
+verdict "an item that is not known" $?
+"$ratings" --load m.model --data ratings.tsv "${asked[@]}" --predictions there.csv --json there.json 2>err
+cmp here.csv there.csv && [[ $(wc -l <here.csv) == $(wc -l <pairs.csv) ]] &&
+    diff <(grep -A 5 recommended_to here.json) <(grep -A 5 recommended_to there.json) &&
+    diff <(rmse here.json) <(rmse there.json)
+verdict "predictions in another process: the same bits" $?
+"$ratings" --load m.model --data ratings.tsv --quiet --predict pairs.csv --threads 2 2>err | diff - there.csv
+verdict "predictions to standard output" $?
+if python3 -c 'import numpy' 2>err; then
+    python3 -c 'import numpy
+with open("m.model", "rb") as f:
+    theta, text = numpy.load(f), numpy.load(f).item().decode()
+assert (theta == numpy.load("m.model")).all() and theta.dtype == "<f4" and theta.shape == (60 * 22,)
+assert "model: factor analysis" in text and text.split("items: ")[1].split("\n")[0].split() == [str(i) for i in range(1, 61)]'
+    verdict "numpy reads a model" $?
+fi
+# a new user with the ratings of an old one, some items left out of the file: the same predictions
+awk -F'\t' 'BEGIN { print "user,item,rating" } $1 == 7 { print 5000 "," $2 "," $3 }
+     END { print "5000,12345,3" }' ratings.tsv >new.csv
+awk -F, '$1 == 7 { print 5000 "," $2 }' pairs.csv >ask.csv
+says "new users" 0 "1 of " \
+    "$ratings" --load m.model --data new.csv --predict ask.csv --predictions new_answers.csv --recommend all
+grep -q "their 1 ratings are left out" err && grep -q "for user 5000" out &&
+    diff <(grep '^7,' here.csv | cut -d, -f2-) <(tail -n +2 new_answers.csv | cut -d, -f2-)
+verdict "a new user is folded in as an old one" $?
+# pairs with ratings: the error of the predictions
+says "predictions of a file of ratings" 0 "that have a rating" \
+    "$ratings" --load m.model --data ratings.tsv --predict ratings.tsv --predictions all.csv
+[[ $(wc -l <all.csv) == $(($(wc -l <ratings.tsv) + 1)) ]]
+verdict "one line each" $?
+says "not a model" 1 "ratings.tsv: a file cannot be read or written as asked: model file: not a saved model" \
+    "$ratings" --load ratings.tsv --data ratings.tsv
+says "no such model" 1 "there is none" "$ratings" --load nothing --data ratings.tsv
+head -c 3000 m.model >cut.model
+says "half a model" 1 "damaged" "$ratings" --load cut.model --data ratings.tsv
+says "not in the place of data" 1 "is no saved model: it would not be replaced" "${fit[@]}" --save ratings.tsv
+says "no fit" 2 "does not fit" "$ratings" --load m.model --data ratings.tsv --epochs 3
+says "nobody" 1 "there is no such user" "$ratings" --load m.model --data ratings.tsv --recommend 7,5000
+says "no number of a user" 2 "takes the number of a user" "$ratings" --load m.model --data ratings.tsv --recommend x
+printf '1,2\n3\n' >one.csv
+says "a user without an item" 1 "line 2: there is a user without an item" \
+    "$ratings" --load m.model --data ratings.tsv --predict one.csv --predictions x.csv
+says "predictions of nothing" 2 "needs --predict" "$ratings" --load m.model --data ratings.tsv --predictions x.csv
+# a finished fit goes on for more steps where that is well defined, and says so where it is not
+paper=("$ratings" --data ratings.tsv --factors 5 --paper --quiet --validate 7)
+"${paper[@]}" --epochs 5 --json whole.json && "${paper[@]}" --epochs 3 --checkpoint more --keep-every 2 &&
+    "${paper[@]}" --epochs 5 --resume more --json more.json
+diff <(results whole.json) <(results more.json)
+verdict "more epochs, as if asked for at once" $?
+head -n 30 more | grep -aqx "fit.optimizer: Adam"
+verdict "a checkpoint describes itself" $?
+says "another rate" 1 "fit.rate is 0.002 here, 0.001 in the checkpoint" "${paper[@]}" --epochs 5 --rate 0.002 --resume more
+"${fit[@]}" --steps 20 --quiet --checkpoint pilot
+says "more steps after a pilot" 1 "is of a fit of 20 steps" "${fit[@]}" --steps 30 --resume pilot
+
 "${fit[@]}" --quiet --json whole.json
 code=0
 for ((attempt = 0; attempt < 20 && code != 130; attempt++)); do

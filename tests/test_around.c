@@ -752,7 +752,7 @@ TEST checkpoints_tell_models_apart(void)
         if (k == 1)
             TC_ASSERT(report.resumed == 3 && memcmp(theta, whole, 3 * sizeof *theta) == 0);
         else
-            TC_ASSERT(strstr(report.where.what, "model (its name)") != NULL);
+            TC_ASSERT(strstr(report.where.what, "checkpoint: model is ") != NULL);
         if (k > 1) continue;
         /* the others meet the checkpoint of three steps */
         remove(FILE_NAME);

@@ -76,6 +76,14 @@ static size_t read_file(const char *path, void *to, size_t most)
     return size;
 }
 
+/* Where the numbers of a checkpoint begin: behind the empty line. */
+static size_t text_end(const unsigned char *bytes, size_t size)
+{
+    for (size_t i = 1; i < size; i++)
+        if (bytes[i] == '\n' && bytes[i - 1] == '\n') return i + 1;
+    return size;
+}
+
 static int write_file(const char *path, const void *from, size_t size)
 {
     FILE *file = fopen(path, "wb");
@@ -124,16 +132,16 @@ static const char *change(fit *f, int which)
 {
     pu_fit_options *o = &f->o;
     switch (which) {
-    case 0: o->rate = 0.03; return "fit.rate";
-    case 1: o->optimizer = PU_SGD; return "fit.optimizer";
-    case 2: o->schedule = PU_RATE_TAIL; return "fit.schedule";
+    case 0: o->rate = 0.03; return "checkpoint: fit.rate is 0.03 here, 0.1 in the checkpoint";
+    case 1: o->optimizer = PU_SGD; return "checkpoint: fit.optimizer is SGD here, Adam in the checkpoint";
+    case 2: o->schedule = PU_RATE_TAIL; return "fit.schedule is tail here, constant in";
     case 3: o->beta2 = 0.99; return "fit.beta2";
-    case 4: o->epsilon = 1e-6; return "fit.epsilon";
+    case 4: o->epsilon = 1e-6; return "fit.epsilon is 1e-06 here, 1e-08 in";
     case 5: o->batch = 4; return "fit.batch";
     case 6: o->accumulate = 2; return "fit.accumulate";
-    case 7: o->fixed_probes = 1; return "fit.fixed_probes";
+    case 7: o->fixed_probes = 1; return "fit.fixed_probes is yes here, no in";
     case 8: o->tolerance = 1e-6; return "fit.tolerance";
-    case 9: o->gradient.seed = 1; return "fit.gradient.seed";
+    case 9: o->gradient.seed = 1; return "fit.gradient.seed modulo 2^32 is 1 here, 0 in";
     case 10: o->gradient.seed = (uint64_t)1 << 40; return "fit.gradient.seed";
     case 11: o->gradient.lanes = 3; return "fit.gradient.lanes";
     case 12: o->gradient.samples = 4; return "fit.gradient.samples";
@@ -143,8 +151,8 @@ static const char *change(fit *f, int which)
     case 16: o->gradient.solve.adjoint = PU_ADJOINT_SHORTCUT; return "fit.gradient.solve.adjoint";
     case 17: o->gradient.solve.tape_every = 2; return "fit.gradient.solve.tape_every";
     case 18: o->validate = validate; return "fit.validate";
-    case 19: f->data.n = N - 1; return "number of data";
-    case 20: f->model.name = "another"; return "model (its name)";
+    case 19: f->data.n = N - 1; return "number of data is 11 here, 12 in the checkpoint";
+    case 20: f->model.name = "another"; return "checkpoint: model is another here, factor analysis in the checkpoint";
     case 21: o->gradient.engine = PU_ITERATIVE; return "fit.gradient.engine";
     case 22: o->gradient.no_control_variate = 1; return "fit.gradient.no_control_variate";
     }
@@ -185,17 +193,17 @@ TEST a_finished_run_may_go_on(void)
     TC_ASSERT(f.report.resumed == 6 && f.report.step == 10);
     TC_ASSERT(memcmp(f.theta, whole.theta, sizeof f.theta) == 0);
     f.o.steps = 9;
-    TC_ASSERT(run(&f) == PU_E_FILE && is_told(&f, "more steps than fit.steps"));
+    TC_ASSERT(run(&f) == PU_E_FILE && is_told(&f, "more steps than fit.steps: 10, not 9"));
     tc_set_case("schedules that depend on the last step");
     TC_ASSERT(make_fit(&f, 6));
     f.o.schedule = PU_RATE_COSINE;
     TC_STATUS(run(&f), PU_OK);
     f.o.steps = 10, f.o.resume = 1;
-    TC_ASSERT(is_refused(&f, "fit.steps (the schedule depends on it"));
+    TC_ASSERT(is_refused(&f, "fit.steps (schedule or next start need it) is 10 here, 6 in"));
     f.o.steps = 6, f.o.resume = 0, f.o.schedule = PU_RATE_HYPERBOLIC;
     TC_STATUS(run(&f), PU_OK);
     f.o.steps = 10, f.o.resume = 1;
-    TC_ASSERT(is_refused(&f, "fit.decay (the default depends on steps)"));
+    TC_ASSERT(is_refused(&f, "fit.decay (by default of fit.steps) is 1 here, 0.6 in"));
     f.o.steps = 6, f.o.resume = 0, f.o.decay = 3;
     TC_STATUS(run(&f), PU_OK);
     f.o.steps = 10, f.o.resume = 1;
@@ -556,11 +564,12 @@ static greatest_test_res forged(fit *f)
 {
     const double bad[] = {-1e18, -2, -0.5, 0.5, 1e9, 1e18, 1e308, (double)INFINITY, -(double)INFINITY, (double)NAN};
     unsigned char bytes[20000];
-    size_t size, at = 8 + 8 * PU__AGREED_COUNT + 8;
+    size_t size, at;
     uint64_t h;
     f->o.steps = 3, f->o.resume = 0;
     TC_STATUS(run(f), PU_OK);
     size = read_file(f->o.checkpoint, bytes, sizeof bytes);
+    at = text_end(bytes, size);
     TC_ASSERT(size > at + 8 * NUMBERS && size < sizeof bytes);
     TC_ASSERT(offsetof(pu__fit, model) == 8 * NUMBERS);
     h = pu__fnv(PU__FNV, bytes + at, size - at - 8);
@@ -613,7 +622,7 @@ TEST forged_numbers_of_a_start_are_not_believed(void)
     TC_STATUS(run(&f), PU_OK);
     TC_ASSERT(f.report.starts == 2);
     size = read_file(f.o.checkpoint, bytes, sizeof bytes);
-    all = 8 + 8 * PU__AGREED_COUNT + 8, top = size - 8 - 2 * 8 - 8 * PU__FIT_OWN; /* before the ends and the checksum */
+    all = text_end(bytes, size), top = size - 8 - 2 * 8 - 8 * PU__FIT_OWN; /* before the ends and the checksum */
     f.o.resume = 1;
     for (int i = 0; i < PU__FIT_OWN; i++)
         for (size_t j = 0; j < sizeof bad / sizeof *bad; j++) {
@@ -631,28 +640,141 @@ TEST forged_numbers_of_a_start_are_not_believed(void)
     PASS();
 }
 
-/* Random bytes behind a good beginning, and files of the format before this one. */
-/* A file as another machine would write it: refused at the list of what must agree, whose numbers are of 8 bytes. */
+/* Puts another text in the place of one in the text of a checkpoint, and its checksum anew where that is wanted. */
+static size_t forge_text(unsigned char *bytes, size_t size, const char *from, const char *to, int with_sum)
+{
+    size_t end = text_end(bytes, size), at = 0, length = strlen(from);
+    char sum[40];
+    while (at < end && memcmp(bytes + at, from, length)) at++;
+    if (at == end) return 0;
+    memmove(bytes + at + strlen(to), bytes + at + length, size - at - length);
+    memcpy(bytes + at, to, strlen(to));
+    size += strlen(to) - length, end += strlen(to) - length;
+    uint64_t h = pu__fnv(PU__FNV, bytes + 9, end - 28 - 9); /* behind the mark, to the line of the sum */
+    snprintf(sum, sizeof sum, "checksum: %08lx%08lx", (unsigned long)(h >> 32), (unsigned long)(h & 0xffffffffu));
+    if (with_sum) memcpy(bytes + end - 28, sum, 26);
+    return size;
+}
+
+/* What a person sees of it. */
+TEST it_describes_itself(void)
+{
+    static const char *const lines[] = {"pu fit 5\n# ", "\n# Steps done: 3 of 3. Objective ", "\npu.h: " PU_VERSION "\n",
+                                        "\nmodel: factor analysis\n", "\nparameters: 16\n", "\nlatent variables: 2\n",
+                                        "\nnumber of data: 12\n", "\nfit.optimizer: Adam\n", "\nfit.rate: 0.1\n",
+                                        "\nfit.schedule: constant\n", "\nfit.batch: 5\n", "\nfit.gradient.solve.solver: CG\n",
+                                        PU_TEST_PICK("\nnumbers: double, ", "\nnumbers: float, "), "\nchecksum: "};
+    unsigned char bytes[20000];
+    size_t end;
+    fit f;
+    TC_ASSERT(make_fit(&f, 3));
+    TC_STATUS(run(&f), PU_OK);
+    end = text_end(bytes, read_file(state, bytes, sizeof bytes));
+    TC_ASSERT(end < 2500);
+    bytes[end] = 0;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        tc_set_case("%s", lines[i]);
+        TC_ASSERT(strstr((char *)bytes, lines[i]));
+    }
+    PASS();
+}
+
+/* Text that was changed, with a sum that is not right, or is. */
+TEST a_changed_text_is_refused(void)
+{
+    static const char *const change_[][3] = {{"fit.rate: 0.1", "fit.rate: 0.2", "fit.rate is 0.1 here, 0.2 in the checkpoint"},
+                                             {"fit.rate: 0.1", "fit.rate: ", "fit.rate is 0.1 here,  in"},
+                                             {"pu.h: ", "pu.h: 9", "pu.h is " PU_VERSION " here, 9" PU_VERSION " in"},
+                                             {"model: ", "mode: ", "damaged"},
+                                             {"fit.batch: 5\n", "", "damaged"},
+                                             {"fit.batch: 5\n", "fit.batch: 5\nfit.batch: 5\n", "damaged"},
+                                             {"-endian", "-indian", "numbers is "}};
+    unsigned char bytes[20000], forged_[20500];
+    size_t size;
+    fit f;
+    TC_ASSERT(make_fit(&f, 3));
+    TC_STATUS(run(&f), PU_OK);
+    size = read_file(state, bytes, sizeof bytes);
+    f.o.resume = 1;
+    for (int i = 0; i < 7; i++)
+        for (int with_sum = 0; with_sum < 2; with_sum++) {
+            tc_set_case("%s, sum %d", change_[i][1], with_sum);
+            memcpy(forged_, bytes, size);
+            size_t forged_size = forge_text(forged_, size, change_[i][0], change_[i][1], with_sum);
+            TC_ASSERT(forged_size && write_file(state, forged_, forged_size));
+            TC_ASSERT(is_refused(&f, with_sum ? change_[i][2] : "damaged"));
+        }
+    tc_set_case("a remark is free");
+    memcpy(forged_, bytes, size);
+    size = forge_text(forged_, size, "# Steps done: 3", "# Steps don: 4", 1);
+    TC_ASSERT(size && write_file(state, forged_, size));
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(f.report.resumed == 3);
+    PASS();
+}
+
+/* A file as another machine would write it: its text says so. */
 TEST the_other_byte_order_is_refused(void)
 {
-    unsigned char bytes[4000], swapped[4000];
-    size_t size;
+    const char *mine = strstr(pu__numbers_here(), "little") ? "little-endian" : "big-endian";
+    const char *other = mine[0] == 'l' ? "big-endian" : "little-endian";
+    unsigned char bytes[20000], swapped[20100];
+    size_t size, at;
     fit f;
     TC_ASSERT(make_fit(&f, 3));
     TC_STATUS(run(&f), PU_OK);
     size = read_file(f.o.checkpoint, bytes, sizeof bytes);
     TC_ASSERT(size > 8 && size < sizeof bytes);
     memcpy(swapped, bytes, size);
-    for (size_t i = 8; i + 8 <= size; i++) swapped[i] = bytes[i / 8 * 8 + 7 - i % 8];
-    TC_ASSERT(write_file(f.o.checkpoint, swapped, size));
+    at = text_end(bytes, size);
+    for (size_t i = at; i + 8 <= size; i++) swapped[i] = bytes[at + (i - at) / 8 * 8 + 7 - (i - at) % 8];
+    TC_ASSERT(write_file(f.o.checkpoint, swapped, size)); /* the numbers alone */
     f.o.resume = 1;
-    TC_ASSERT(is_refused(&f, "byte order"));
+    TC_ASSERT(is_refused(&f, "damaged"));
+    TC_ASSERT(write_file(f.o.checkpoint, swapped, forge_text(swapped, size, mine, other, 1)));
+    TC_ASSERT(is_refused(&f, "-endian in the checkpoint"));
     TC_ASSERT(write_file(f.o.checkpoint, bytes, size));
     TC_STATUS(run(&f), PU_OK);
     TC_ASSERT(f.report.resumed == 3);
     PASS();
 }
 
+/* The last point of a fit is validated, also where its turn has not come; going on for more steps is as if that had not been done. */
+static int validations;
+
+static double validate_counted(pu_model *model, const pu_real *theta, void *user)
+{
+    (void)model, (void)user;
+    validations++;
+    return -(double)(theta[0] * theta[0]); /* any point may be the best */
+}
+
+TEST more_steps_with_validation(void)
+{
+    fit f, whole;
+    for (pu_int first = 1; first < 10; first++) {
+        tc_set_case("%d steps, then 11", (int)first);
+        TC_ASSERT(make_fit(&whole, 11));
+        whole.o.checkpoint = NULL, whole.o.checkpoint_every = 0, whole.o.validate = validate_counted, whole.o.validate_every = 4;
+        TC_STATUS(run(&whole), PU_OK);
+        TC_ASSERT(make_fit(&f, first));
+        f.o.validate = validate_counted, f.o.validate_every = 4, f.o.checkpoint_every = 3;
+        validations = 0;
+        TC_STATUS(run(&f), PU_OK);
+        TC_ASSERT(f.report.validation == f.report.validation && validations == (first + 3) / 4);
+        pu_fit_report before = f.report;
+        f.o.resume = 1; /* once more at its end: the same */
+        TC_STATUS(run(&f), PU_OK);
+        TC_ASSERT(f.report.best == before.best && f.report.best_step == before.best_step && f.report.validation == before.validation);
+        f.o.steps = 11;
+        TC_STATUS(run(&f), PU_OK);
+        TC_ASSERT(f.report.resumed == first && f.report.best == whole.report.best && f.report.best_step == whole.report.best_step);
+        TC_ASSERT(memcmp(f.theta, whole.theta, sizeof f.theta) == 0 && f.report.validation == whole.report.validation);
+    }
+    PASS();
+}
+
+/* Random bytes behind a good beginning, and files of the format before this one. */
 TEST random_bytes(void)
 {
     unsigned char bytes[2000];
@@ -664,8 +786,9 @@ TEST random_bytes(void)
         size_t size = 8 + (size_t)round * 9;
         for (size_t i = 0; i < size; i++) bytes[i] = (unsigned char)((word = word * 1664525u + 1013904223u) >> 24);
         memcpy(bytes, round % 10 ? PU__MAGIC : "pu fit 1", 8);
+        if (size > 8) bytes[8] = '\n';
         TC_ASSERT(write_file(f.o.checkpoint, bytes, size));
-        TC_ASSERT(is_refused(&f, round % 10 ? "damaged" : "not a checkpoint of this version"));
+        TC_ASSERT(is_refused(&f, round % 10 && size > 8 ? "damaged" : "not a checkpoint of this version"));
     }
     PASS();
 }
@@ -691,6 +814,9 @@ int main(int argc, char **argv)
     RUN_TEST(what_cannot_be_written_shows_at_the_start);
     RUN_TEST(forged_numbers_are_not_believed);
     RUN_TEST(forged_numbers_of_a_start_are_not_believed);
+    RUN_TEST(it_describes_itself);
+    RUN_TEST(a_changed_text_is_refused);
+    RUN_TEST(more_steps_with_validation);
     RUN_TEST(the_other_byte_order_is_refused);
     RUN_TEST(random_bytes);
     PU_TEST_MAIN_END();

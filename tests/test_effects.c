@@ -175,34 +175,43 @@ TEST probes_estimate_likelihood_and_gradient(void)
 /* A design of some size, crossed at random. */
 static const ref_shape medium = {"medium", 300, 2, {40, 30}, 0, 0, 1, 0.1, 0};
 
+/* Two halves that hardly meet have a direction of their own, one taken from the other, as popular films and others: it is most of what is
+   left to chance, and as skewed as a squared normal. Student's t on the spread of 8 probes held in 86 % of all cases. */
 TEST intervals_of_the_likelihood_cover(void)
 {
-    enum { RUNS = 200 };
-    ref_design d;
-    ref_answer want;
-    pu_model model;
-    pu_options o;
-    pu_report r;
-    pu_real theta[16];
-    int covered = 0;
-    ref_fill(&d, &medium, PU_ML, 5);
-    for (int k = 0; k < 16; k++) d.theta[k] = (double)(pu_real)d.theta[k];
-    ref_solve(&d, &want);
-    tc_set_case("medium");
-    TC_STATUS(make(&d, &model, theta), PU_OK);
-    pu_data data = pu_data_nan(1, d.shape.M, d.y);
-    for (int run = 0; run < RUNS; run++) {
-        double nll;
-        memset(&o, 0, sizeof o);
-        o.engine = PU_ITERATIVE;
-        o.samples = 8;
-        o.seed = (uint64_t)run;
-        TC_STATUS(pu_model_nll(&model, theta, &data, &o, NULL, &nll, NULL, &r), PU_OK);
-        TC_ASSERT(r.nll_se > 0);
-        covered += fabs(nll - want.nll) <= r.nll_95;
+    enum { RUNS = 400 };
+    for (int halves = 0; halves < 2; halves++) {
+        ref_design d;
+        ref_answer want;
+        pu_model model;
+        pu_options o;
+        pu_report r;
+        pu_real theta[16];
+        int covered = 0;
+        ref_fill(&d, &medium, PU_ML, 5);
+        for (int m = 0; halves && m < d.shape.M; m++) {
+            int32_t *level = (int32_t *)d.group[1].level + m;
+            if (m % 12) *level = *level % 15 + (d.group[0].level[m] < 20 ? 0 : 15);
+        }
+        for (int k = 0; k < 16; k++) d.theta[k] = (double)(pu_real)(halves && k < 3 ? 0 : d.theta[k]);
+        ref_solve(&d, &want);
+        tc_set_case("halves %d", halves);
+        TC_STATUS(make(&d, &model, theta), PU_OK);
+        pu_data data = pu_data_nan(1, d.shape.M, d.y);
+        for (int run = 0; run < RUNS; run++) {
+            double nll;
+            memset(&o, 0, sizeof o);
+            o.engine = PU_ITERATIVE;
+            o.samples = 8;
+            o.seed = (uint64_t)run;
+            TC_STATUS(pu_model_nll(&model, theta, &data, &o, NULL, &nll, NULL, &r), PU_OK);
+            TC_ASSERT(r.nll_se > 0);
+            covered += fabs(nll - want.nll) <= r.nll_95;
+        }
+        if (getenv("PU_SHOW")) printf("halves %d: %d of %d\n", halves, covered, RUNS);
+        /* 95 % of 400 are 380 +- 4.4; more with so few levels, and where one direction is nearly all */
+        TC_ASSERT(covered >= 380 - 13 && covered < 400);
     }
-    /* 95 % of 200 are 190 +- 3.1 */
-    TC_ASSERT(covered >= 190 - 10 && covered <= 190 + 10);
     PASS();
 }
 

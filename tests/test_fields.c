@@ -397,7 +397,7 @@ TEST entries_of_theta_have_names(void)
             ASSERT_STR_EQ(names[intrinsic][i], param.name);
             ASSERT(param.linear == (i == 2) && (param.scale == PU_SCALE_FREE) == (i == 2));
         }
-        ASSERT_STR_EQ(intrinsic ? "intrinsic field of order 2, 4 x 3" : "field of order 2, 4 x 3", s.model.name);
+        ASSERT_STR_EQ(intrinsic ? "intrinsic field of order 2 {4 x 3}" : "field of order 2 {4 x 3}", s.model.name);
         pu_model_free(&s.model);
     }
     PASS();

@@ -326,10 +326,10 @@ static greatest_test_res interrupted(problem *p, pu_fit_options o)
     TC_ASSERT(memcmp(theta, whole, size_of(p)) == 0 && report.start == want.start && report.worst == want.worst);
     o.starts++;
     TC_STATUS(fit(p, &o, theta, &report), PU_E_FILE);
-    TC_ASSERT(strstr(report.where.what, "another fit.starts") != NULL);
+    TC_ASSERT(strstr(report.where.what, "checkpoint: fit.starts is ") != NULL);
     o.starts--, o.steps++;
     TC_STATUS(fit(p, &o, theta, &report), PU_E_FILE);
-    TC_ASSERT(strstr(report.where.what, "another fit.steps") != NULL);
+    TC_ASSERT(strstr(report.where.what, "checkpoint: fit.steps (schedule or next start need it) is ") != NULL);
     remove(FILE_NAME);
     PASS();
 }

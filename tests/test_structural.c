@@ -555,6 +555,70 @@ TEST fits_get_to_their_boundaries_soon(void)
     PASS();
 }
 
+/* Short series, parameters of little influence: where a fit says that it has converged, at a boundary or not, no variance that is next to
+   nothing gains 2e-7 by going further, nor 2e-5 (twice what a fit calls no gain) by coming back. */
+TEST boundaries_leave_nothing_to_be_gained(void)
+{
+    static const pu_part trend[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}}, mixed[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_AR, 1, 0}};
+    enum { T = 60, FITS = 30 };
+    int bounded = 0;
+    for (int seed = 1; seed <= 2 * FITS && sizeof(pu_real) > sizeof(float); seed++) {
+        const pu_part *parts = seed > FITS ? mixed : trend;
+        pu_model m;
+        pu_fit_report fit;
+        pu_real *y = tc_reals(T), theta[4], there[4], grad[4];
+        pu_data data = pu_data_full(1, T, y);
+        tc_set_case("seed %d", seed);
+        memset(&m, 0, sizeof m);
+        TC_STATUS(pu_model_structural(&m, T, parts, 2, NULL), PU_OK);
+        for (int i = 0; i < (int)m.params; i++) theta[i] = PU_R(0.5);
+        theta[0] = -3;
+        if (parts == trend) theta[1] = -14;
+        TC_STATUS(pu_model_simulate(&m, theta, 1, (uint64_t)seed, NULL, NULL, y, NULL), PU_OK);
+        TC_STATUS(pu_model_start(&m, &data, 0, theta, NULL), PU_OK);
+        TC_ASSERT(pu_fit(&m, &data, NULL, NULL, theta, &fit) == PU_OK && (fit.stop == PU_FIT_CONVERGED || fit.stop == PU_FIT_BOUNDARY));
+        bounded += fit.stop == PU_FIT_BOUNDARY;
+        for (int i = 0; i < (int)m.params; i++)
+            for (int k = -10; k <= 5 && theta[i] < -5; k++) {
+                pu_report r;
+                memcpy(there, theta, sizeof there);
+                there[i] += PU_R(3) * (pu_real)k;
+                /* far off digits may go, and it says so */
+                if (pu_model_gradient(&m, there, &data, NULL, NULL, grad, NULL, &r) == PU_INEXACT) continue;
+                TC_ASSERT(r.status == PU_OK && r.nll > fit.objective - (k < 0 ? 2e-7 : 2e-5));
+            }
+        pu_model_free(&m);
+    }
+    TC_ASSERT(bounded >= PU_TEST_PICK(20, 0));
+    PASS();
+}
+
+/* A series may grow by its level or by its slope, and the likelihood may have a maximum for each: starts of seed 0 and of even seeds give
+   the level the larger noise, those of odd seeds the slope. */
+TEST starts_let_level_or_slope_move(void)
+{
+    static const pu_part parts[] = {{PU_PART_LEVEL, 0, 0}, {PU_PART_SLOPE, 0, 0}};
+    enum { T = 80, SEEDS = 20 };
+    pu_model m;
+    pu_real *y = tc_reals(T), theta[3];
+    pu_data data = pu_data_full(1, T, y);
+    double lead[2] = {0, 0};
+    memset(&m, 0, sizeof m);
+    tc_fill_normal(3, T, y);
+    TC_STATUS(pu_model_structural(&m, T, parts, 2, NULL), PU_OK);
+    TC_STATUS(pu_model_start(&m, &data, 0, theta, NULL), PU_OK);
+    PU_CHECK_CLOSE(theta[0] - theta[1], log(20.0), 1e-5);
+    for (int seed = 1; seed <= SEEDS; seed++) {
+        TC_STATUS(pu_model_start(&m, &data, (uint64_t)seed, theta, NULL), PU_OK);
+        lead[seed % 2] += 2 * (double)(theta[0] - theta[1]) / SEEDS;
+    }
+    /* two normals each, means of ten: 3 standard deviations */
+    PU_CHECK_CLOSE(lead[0], log(20.0), 1.4);
+    PU_CHECK_CLOSE(lead[1], -log(200.0), 1.4);
+    pu_model_free(&m);
+    PASS();
+}
+
 /* Simulated series, several at once: the fit converges to a gradient of zero, whatever the threads, and its errors are there. */
 TEST fits_converge(void)
 {
@@ -614,28 +678,28 @@ TEST level_of_the_series_does_not_matter(void)
 
 /* ---- Gaussian processes ---- */
 
-#define POINTS 60
+#define POINTS 500
 
 /* The likelihood of a dense Gaussian process with a Matern covariance of k + 1/2 and, where `level`, a random walk of variance
    exp(walk) per unit of time that begins flat. theta = [log variance | log length | log noise]. */
-static double dense_nll(int k, const double *times, const double *theta, int level, double walk, const pu_real *y)
+static double dense_nll(int points, int k, const double *times, const double *theta, int level, double walk, const pu_real *y)
 {
-    double *V = tc_doubles(POINTS * POINTS), *x = tc_doubles(POINTS), *ones = tc_doubles(POINTS), nll, sum = 0, cross = 0, square = 0;
-    for (int i = 0; i < POINTS; i++) {
-        for (int j = 0; j < POINTS; j++) {
+    double *V = tc_doubles(points * points), *x = tc_doubles(points), *ones = tc_doubles(points), nll, sum = 0, cross = 0, square = 0;
+    for (int i = 0; i < points; i++) {
+        for (int j = 0; j < points; j++) {
             double d = sqrt(2.0 * k + 1) * fabs(times[i] - times[j]) / exp(theta[1]);
             double poly = k == 0 ? 1 : k == 1 ? 1 + d : 1 + d + d * d / 3;
-            V[i * POINTS + j] = exp(theta[0]) * poly * exp(-d) + (i == j ? exp(theta[2]) : 0);
-            if (level) V[i * POINTS + j] += exp(walk) * ((i < j ? times[i] : times[j]) - times[0]);
+            V[i * points + j] = exp(theta[0]) * poly * exp(-d) + (i == j ? exp(theta[2]) : 0);
+            if (level) V[i * points + j] += exp(walk) * ((i < j ? times[i] : times[j]) - times[0]);
         }
         x[i] = (double)y[i];
         ones[i] = 1;
     }
-    tc_cholesky(POINTS, V);
-    nll = tc_logdet(POINTS, V) / 2 + POINTS * log(2 * acos(-1.0)) / 2;
-    tc_solve(POINTS, V, x);
-    tc_solve(POINTS, V, ones);
-    for (int i = 0; i < POINTS; i++) {
+    tc_cholesky(points, V);
+    nll = tc_logdet(points, V) / 2 + points * log(2 * acos(-1.0)) / 2;
+    tc_solve(points, V, x);
+    tc_solve(points, V, ones);
+    for (int i = 0; i < points; i++) {
         square += x[i] * (double)y[i];
         cross += x[i];
         sum += ones[i];
@@ -644,41 +708,42 @@ static double dense_nll(int k, const double *times, const double *theta, int lev
     return level ? nll + (log(sum) - cross * cross / sum) / 2 : nll;
 }
 
-/* On a grid and at any times it is the same model: likelihood to 10 digits, gradient against differences. */
+/* On a grid and at any times it is the same model: likelihood to 10 digits, gradient against differences
+   (of 60 points; of 500 the likelihood alone, on the grid). */
 TEST matern_is_the_gaussian_process(void)
 {
     static const pu_part_kind kinds[] = {PU_PART_MATERN12, PU_PART_MATERN32, PU_PART_MATERN52};
     pu_real y[POINTS] = {0}, theta[4], grad[4];
     double times[POINTS];
-    pu_data data = pu_data_full(1, POINTS, y);
     tc_fill_normal(9, POINTS, y);
     for (int k = 0; k < 3; k++)
         for (int variant = 0; variant < 4; variant++)
             for (int length = 1; length <= 1000; length *= 10) {
-                int uneven = variant % 2, level = variant / 2;
+                int uneven = variant % 2, level = variant / 2, points = variant == 0 ? POINTS : 60;
+                pu_data data = pu_data_full(1, points, y);
                 pu_part parts[2] = {{kinds[k], 0, 0}, {PU_PART_LEVEL, 0, 0}};
                 pu_model m;
                 pu_report r;
                 double at[3], want, h = 1e-4;
                 tc_set_case("Matern %d/2, length %d, variant %d", 2 * k + 1, length, variant);
                 memset(&m, 0, sizeof m);
-                for (int i = 0; i < POINTS; i++) times[i] = 0.5 * i + (uneven ? 0.2 * (i % 3) - 7 : 0);
-                TC_ASSERT(pu_model_structural_at(&m, POINTS, times, parts, 1 + level, &r) == PU_OK);
+                for (int i = 0; i < points; i++) times[i] = 0.5 * i + (uneven ? 0.2 * (i % 3) - 7 : 0);
+                TC_ASSERT(pu_model_structural_at(&m, points, times, parts, 1 + level, &r) == PU_OK);
                 at[0] = 0.5;
                 at[1] = (double)(pu_real)log((double)length);
                 at[2] = -2;
                 for (int i = 0; i < 2; i++) theta[i] = (pu_real)at[i];
                 theta[2] = (pu_real)(level ? -1 : at[2]);
                 theta[3] = (pu_real)at[2];
-                want = dense_nll(k, times, at, level, -1, y);
+                want = dense_nll(points, k, times, at, level, -1, y);
                 TC_ASSERT(pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r) == PU_OK);
-                PU_CHECK_CLOSE(r.nll, want, PU_TEST_PICK(1e-10, 1e-6) * (fabs(want) + POINTS));
-                for (int i = 0; i < 3; i++) {
+                PU_CHECK_CLOSE(r.nll, want, PU_TEST_PICK(1e-10, 1e-6) * (fabs(want) + points));
+                for (int i = 0; i < 3 && points < POINTS; i++) {
                     double up, down;
                     at[i] += h;
-                    up = dense_nll(k, times, at, level, -1, y);
+                    up = dense_nll(points, k, times, at, level, -1, y);
                     at[i] -= 2 * h;
-                    down = dense_nll(k, times, at, level, -1, y);
+                    down = dense_nll(points, k, times, at, level, -1, y);
                     at[i] += h;
                     PU_CHECK_CLOSE(grad[i == 2 ? 2 + level : i], (up - down) / (2 * h), PU_TEST_PICK(1e-5, 1e-4) * (1 + fabs(want)));
                 }
@@ -833,6 +898,8 @@ int main(int argc, char **argv)
     RUN_TEST(other_engines_are_refused);
     RUN_TEST(draws_have_the_moments_of_the_posterior);
     RUN_TEST(fits_get_to_their_boundaries_soon);
+    RUN_TEST(boundaries_leave_nothing_to_be_gained);
+    RUN_TEST(starts_let_level_or_slope_move);
     RUN_TEST(draws_without_noise_keep_to_the_data);
     RUN_TEST(coefficients_are_those_of_the_process);
     RUN_TEST(arma_is_found_again);

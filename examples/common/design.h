@@ -234,6 +234,7 @@ static inline void design_read(design *d, const char *path)
 static inline void design_load(design *d)
 {
     static const char *const separators[] = {NULL, ",", ";", "\t", "::"};
+    double low = HUGE_VAL, high = -HUGE_VAL;
     pu_int g, m;
     int i;
     if (!d->response) fail(2, "--response", "which column is to be explained? A name, or a number from 1");
@@ -260,6 +261,13 @@ static inline void design_load(design *d)
     d->y = d->column[0].number;
     for (m = 1; m < d->rows && d->y[m] >= d->y[0] && d->y[m] <= d->y[0]; m++) continue;
     if (m == d->rows) fail(1, d->column[0].name, "is the same in all rows: there is nothing to explain");
+    for (m = 0; m < d->rows; m++) {
+        low = fmin(low, (double)d->y[m]), high = fmax(high, (double)d->y[m]);
+        if (!(fabs((double)d->y[m]) < 1e100)) fail(1, d->column[0].name, "has numbers beyond 1e100, whose squares are none: take a larger unit");
+    }
+    if (high - low < 1e-100) fail(1, d->column[0].name, "has differences below 1e-100, whose squares vanish: take a smaller unit");
+    for (i = 0; i < (int)d->groups; i++)
+        if (!strcmp(d->column[d->of[i]].name, d->column[0].name)) fail(2, "--groups", "the response cannot explain itself");
     d->hidden = need_reals(d->all - d->rows);
     for (m = d->rows; m < d->all; m++) d->hidden[m - d->rows] = d->y[m], d->y[m] = (pu_real)NAN;
     design_groups(d);

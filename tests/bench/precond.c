@@ -1,4 +1,4 @@
-/* precond.c - steps and time of PCG by kind of preconditioner: a field of 256 x 256, and crossed groups from a file of ratings.
+/* precond.c - steps and time of PCG by kind of preconditioner: a field of 256 x 256; crossed groups, and factors at D = 1,000, of a file of ratings.
 
        cc -std=c99 -O3 -march=native -I. tests/bench/precond.c -o precond -lm
        ./precond                     the field alone
@@ -153,10 +153,134 @@ static void ratings(const char *path)
     free(gamma);
 }
 
+/* ---- factors: z of 1,000 entries for each user, y = Phi z + noise, Phi of all ratings ---- */
+
+enum { FACTORS = 1000, STRONG = 20, USERS = 25 };
+
+static double flat(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return ((double)(*state >> 8) + 0.5) / 16777216.0;
+}
+
+static double dot(pu_int n, const pu_real *a, const pu_real *b)
+{
+    double sum = 0;
+    for (pu_int i = 0; i < n; i++) sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+/* C v, C = mean of Phi_n'Psi Phi_n over the users: each film counts by its share of them. */
+static void mean_product(pu_int films, const pu_real *Phi, const double *share, const pu_real *v, pu_real *to)
+{
+    memset(to, 0, FACTORS * sizeof *to);
+    for (pu_int m = 0; m < films; m++) {
+        const double by = share[m] * dot(FACTORS, Phi + m * FACTORS, v);
+        for (pu_int d = 0; d < FACTORS; d++) to[d] += (pu_real)(by * (double)Phi[m * FACTORS + d]);
+    }
+}
+
+/* diag(d) + U U' of the STRONG largest eigenvectors of I + C, by a few steps of orthogonal iteration; what is left of the trace is in d. */
+static void strong_factors(pu_int films, const pu_real *Phi, const double *share, pu_real *d, pu_real *U)
+{
+    static pu_real basis[STRONG][FACTORS], next[FACTORS];
+    double lambda[STRONG] = {0}, trace = 0, sum = 0;
+    uint32_t state = 3;
+    for (pu_int m = 0; m < films; m++) trace += share[m] * dot(FACTORS, Phi + m * FACTORS, Phi + m * FACTORS);
+    for (int r = 0; r < STRONG; r++)
+        for (pu_int i = 0; i < FACTORS; i++) basis[r][i] = (pu_real)(flat(&state) - 0.5);
+    for (int turn = 0; turn < 6; turn++)
+        for (int r = 0; r < STRONG; r++) {
+            mean_product(films, Phi, share, basis[r], next);
+            for (int q = 0; q < r; q++) {
+                const double by = dot(FACTORS, basis[q], next);
+                for (pu_int i = 0; i < FACTORS; i++) next[i] -= (pu_real)(by * (double)basis[q][i]);
+            }
+            lambda[r] = sqrt(dot(FACTORS, next, next));
+            for (pu_int i = 0; i < FACTORS; i++) basis[r][i] = next[i] / (pu_real)lambda[r];
+        }
+    for (int r = 0; r < STRONG; r++) sum += lambda[r];
+    for (pu_int i = 0; i < FACTORS; i++) {
+        d[i] = (pu_real)(1 + (trace - sum) / (FACTORS - STRONG));
+        for (int r = 0; r < STRONG; r++) U[i * STRONG + r] = basis[r][i] * (pu_real)sqrt(lambda[r]);
+    }
+}
+
+/* Loadings with the covariance of the ratings themselves: R G / root(D), R the ratings without their mean (films x users), G normal. The first
+   USERS users are the data. */
+static void factors(const char *path)
+{
+    static pu_real d[FACTORS], U[FACTORS * STRONG], factor[STRONG * STRONG];
+    static double share[MOST];
+    FILE *file = fopen(path, "r");
+    pu_int films = 0, users = 0, count = 0, m;
+    int user, item, stars;
+    char line[256];
+    if (!file) exit(1);
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "%d%*[ \t:]%d%*[ \t:]%d", &user, &item, &stars) == 3) {
+            films = item > films ? item : films;
+            users = user > users ? user : users;
+        }
+    pu_real *Phi = (pu_real *)calloc((size_t)films * FACTORS, sizeof *Phi), *psi = (pu_real *)malloc((size_t)films * 2 * sizeof *psi), *noise = psi + films;
+    pu_real *y = (pu_real *)malloc((size_t)films * USERS * sizeof *y);
+    for (m = 0; m < films * USERS; m++) y[m] = PU_R(NAN);
+    rewind(file);
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%d%*[ \t:]%d%*[ \t:]%d", &user, &item, &stars) != 3) continue;
+        uint32_t state = 77u * (uint32_t)user;
+        if (user <= USERS) y[(user - 1) * films + item - 1] = PU_R(stars - 3.5), count++;
+        share[item - 1] += 1.2 / (double)users;
+        for (pu_int i = 0; i < FACTORS; i++) /* variance 1 */
+            Phi[(item - 1) * FACTORS + i] += (pu_real)((stars - 3.5) * sqrt(12.0 / FACTORS) * (flat(&state) - 0.5) / sqrt((double)users));
+    }
+    fclose(file);
+    for (m = 0; m < films; m++) psi[m] = PU_R(1.2);
+    strong_factors(films, Phi, share, d, U);
+    pu_op Gamma = pu_op_identity(FACTORS), Dense = pu_op_dense(films, FACTORS, Phi), M;
+    pu_low_rank low = {FACTORS, STRONG, d, U, factor};
+    pu_lgm lgm;
+    pu_data data = pu_data_nan(USERS, films, y);
+    if (pu_low_rank_factor(&low, NULL)) exit(1);
+    M = pu_op_low_rank(&low);
+    memset(&lgm, 0, sizeof lgm);
+    lgm.Gamma = &Gamma, lgm.Phi = &Dense, lgm.psi = psi;
+    printf("\n%s: factors, D = %d, %d users with %d ratings\n\n| | steps, mean and most | processor s | NLL |\n|---|---|---|---|\n", path, FACTORS, USERS, (int)count);
+    for (int kind = -1; kind < 3; kind++) {
+        pu_options o = asked(kind);
+        pu_report r;
+        double nll, se, steps = 0;
+        pu_int most = 0;
+        static pu_column columns[USERS * 17];
+        pu_gradient_result out;
+        clock_t began = clock();
+        memset(&out, 0, sizeof out);
+        out.columns = columns, out.psi = noise;
+        if (kind == 2) o.solve.M = &M, o.solve.preconditioner = PU_PRECOND_DIAGONAL;
+        if (kind < 0) {
+            memset(&o, 0, sizeof o);
+            o.kind = PU_EXACT, o.threads = 1;
+        }
+        if (kind < 0 ? pu_nll(&lgm, &data, &o, NULL, &nll, &se, &r) : pu_gradient(&lgm, &data, &o, NULL, &out, &r)) {
+            char text[400];
+            printf("| %d | %s |\n", kind, pu_explain(&r, text, sizeof text));
+            continue;
+        }
+        for (int i = 0; kind >= 0 && i < USERS * 17; i++) {
+            steps += (double)columns[i].steps / (USERS * 17);
+            most = columns[i].steps > most ? columns[i].steps : most;
+        }
+        printf("| %s | %.1f, %d | %.2f | %.4f +- %.2g |\n", kind < 0 ? "exact" : kind == 2 ? "low rank and diagonal" : names[kind], steps,
+               (int)most, (double)(clock() - began) / CLOCKS_PER_SEC, r.nll, r.nll_95);
+        fflush(stdout);
+    }
+    free(Phi), free(psi), free(y);
+}
+
 int main(int argc, char **argv)
 {
     int i;
     a_field();
-    for (i = 1; i < argc; i++) ratings(argv[i]);
+    for (i = 1; i < argc; i++) ratings(argv[i]), factors(argv[i]);
     return 0;
 }

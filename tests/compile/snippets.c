@@ -10,6 +10,7 @@
 #include "manual_several_processes.h"
 #include "manual_priors.h"
 #include "manual_predict.h"
+#include "manual_keep_a_model.h"
 #include "manual_time_series.h"
 #include "manual_fields_on_a_grid_and_pictures_with_holes.h"
 #include "manual_choose_an_engine_or_let_it_be_chosen.h"
@@ -91,6 +92,23 @@ static void fields(void)
     check("filled", fabs((double)filled[2] - cos(0.7)) < 0.5);
 }
 
+/* "Keep a model": an AR(2) that is kept, and a longer series. */
+static void kept(void)
+{
+    pu_model model = {0};
+    pu_real theta[4] = {PU_R(0.5), PU_R(-0.2), 0, PU_R(-1)}, y[LENGTH], mean[LENGTH], variance[LENGTH];
+    pu_saved about;
+    remove("sales.model");
+    pu_normals(8, 0, 0, 0, 3, 0, LENGTH, y);
+    for (int i = LENGTH - 5; i < LENGTH; i++) y[i] = (pu_real)NAN;
+    check("a model to keep", pu_model_noisy_ar(&model, 50, 2, NULL) == PU_OK);
+    check("keep_model", keep_model(&model, theta) == PU_OK);
+    check("what is kept", pu_model_saved("sales.model", &about, NULL) == PU_OK && about.params == 4 && about.rows == 50);
+    check("forecast_later", forecast_later(y, LENGTH, mean, variance) == PU_OK && variance[LENGTH - 1] > variance[10]);
+    pu_model_free(&model);
+    remove("sales.model");
+}
+
 /* A team of one process, of two series. */
 static int team_of_one(const pu_real *y)
 {
@@ -135,6 +153,7 @@ int main(void)
     check("fit_series", fit_series(y, LENGTH) == PU_OK);
     check("fit_by_team", team_of_one(y));
     long_orders();
+    kept();
     pu_normals(6, 0, 0, 0, 3, 0, 3 * LENGTH, three);
     for (int t = 3; t < 3 * LENGTH; t++) three[t] += PU_R(0.8) * three[t / 3 * 3] + PU_R(0.5) * three[t - 3];
     check("fit_factor", fit_factor(three, LENGTH, factor) == PU_OK && fabs((double)factor[0]) < 1);

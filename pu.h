@@ -1065,8 +1065,8 @@ typedef struct {
                                             0 = L-BFGS: until it has converged, see pu_fit; else never */
     double seconds;                      /* > 0: stop after that time; needs clock */
     double (*clock)(void *user);         /* seconds since whenever */
-    double (*validate)(pu_model *model, const pu_real *theta, void *user); /* smaller is better; NaN stops the fit. Of the last
-                                            point in any case, then after its progress and its checkpoint */
+    double (*validate)(pu_model *model, const pu_real *theta, void *user); /* smaller is better; NaN stops the fit. Adam and SGD have set
+                                            the model to theta. Of the last point in any case, then after its progress and its checkpoint */
     pu_int validate_every;               /* steps; 0 = 10. Refused without validate, as patience is */
     pu_int patience;                     /* validations without improvement before stopping; 0 = never */
     int (*progress)(const pu_fit_report *now, void *user); /* nonzero: stop */
@@ -1116,6 +1116,13 @@ typedef struct {
    some parameters have no influence any more: a variance that went to 0, say. It stops as PU_FIT_STUCK where no step is
    acceptable, or five gained no more than rounding, or the gradient it rests on is no witness (PU_INEXACT, PU_DIVERGED).
    In a float build the sign of such a gradient may be lost in rounding: a parameter so far out stays there.
+   pu_model_factors, lists of data and mini-batches by Adam: a step computes, sums and moves the rows of Phi, eta and psi that its data
+   touch (report.plan says "of touched rows"). The others are moved through the steps that they have missed when they are next touched, and all
+   before validation, a checkpoint, the end, and pu_fit_theta; until then report.theta is NULL in the progress function. Theta is that of
+   moving all rows at every step up to rounding, its bits do not depend on when anybody looked, and the random numbers are the same. Memory
+   is then 2 params and some gradients of what a step touches, besides theta, which is worked on in place (a resumed fit: 3). Priors
+   (model.priors), `tolerance` with fresh probes, warm_start, starts, a device and solve.M need all rows, and report.plan says so; `dense`
+   asks for it. pu_model_ppca, other data and other optimisers have all rows without a word.
    A step to a theta that the model refuses, or where numbers
    give out (not finite, not definite, no digit left on the way from nu to theta), is halved, up to 40 times, and counted.
    starts = S: the first fit begins at theta as given, number s = 1 .. S-1 at pu_model_start of seed gradient.seed + s, where
@@ -1125,7 +1132,7 @@ typedef struct {
    neither (mini-batches, probes) starts are refused. `seconds` and a progress function end all of them, with
    the best so far. One that ends with a status counts as failed; the fit fails when all do, and theta is as it was. At the
    end objective, penalty and gradient are those at theta, from one more gradient; counts of gradients are of all starts.
-   Same start, options and data: same bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and
+   Same start, options and data: same bits, at any thread count, with or without interruptions. Memory: about 4 params, of touched rows less (L-BFGS 2 (history + 3) params) and
    what pu_model_gradient needs, from ws or its allocator, taken at the start.
    Statuses: PU_OK; PU_INEXACT, PU_DIVERGED: the fit ran to its end (report.stop), but the gradient that its result
    rests on, at the best point or of the last step, lost digits or comes from solves that diverged: theta is no better
@@ -30528,17 +30535,18 @@ typedef struct {
     int on;
     pu_int M, D;
     /* Of this step: how many rows, their numbers, increasing; M: the place of a row among them; (ranks x) M / 8: bits of those that are
-       touched. */
+       touched. Then the same of one of its batches. */
     pu_int count, *row, *place;
     unsigned char *bits;
+    pu_int own_count, *own, *own_place;
     /* M: the step before which a row stands; the step that all have reached at least. */
     pu_int *reached, since;
     /* PU__LAG: pu__adam's rate and root of step since + i. */
     pu_real *rate, *root;
-    /* Data of this step, batch after batch: where these begin, how many data there are at most, and their entries, by places. */
+    /* Data of this step, batch after batch: where these begin, how many data there are at most, and their entries. */
     pu_int *first, most, entries, *start, *index, *id;
     pu_real *y;
-    /* count (D + 2): Phi, eta, psi of the touched rows; the model that has them. */
+    /* own_count (D + 2): Phi, eta, psi of the rows of a batch; the model that has them. */
     pu_real *x;
     pu__parted parted;
     pu_model few;
@@ -30709,8 +30717,8 @@ PU__FN pu_status pu__fit_part_gradient(pu__fit *fit, const pu_real *theta, const
     pu_status status = PU_OK;
     pu__model_task_make(&task, fit->rows.on ? &fit->rows.few : fit->model, batch, &fit->o->gradient, fit->part_se);
     if (fit->rows.on) {
-        task.job.names = fit->rows.row;
-        task.job.places = fit->rows.place;
+        task.job.names = fit->rows.own;
+        task.job.places = fit->rows.own_place;
     }
     if (fit->few.n) /* as it is with all data */
         task.options.kind = PU_EXACT;
@@ -30761,13 +30769,72 @@ PU__FN void pu__team_batch(pu__fit *fit, pu_int part, pu_data *data)
     data->n = batch ? pu__min(batch, count - turn * batch) : count;
 }
 
-/* Batch number b of a step that touches few rows, of which it has the places. */
-PU__FN pu_data pu__rows_batch(const pu__touched *r, pu_int b)
+/* Batch number b of a step that touches few rows, once for each gradient: its rows, the model of them, and its data by their
+   places. */
+PU__FN pu_data pu__rows_batch(pu__fit *fit, pu_int b)
 {
-    pu_int from = r->first[b];
-    pu_data data = pu_data_lists(r->first[b + 1] - from, r->count, r->start + from, r->index, r->y);
+    pu__touched *r = &fit->rows;
+    pu__parted *s = &r->parted;
+    pu_model *few = &r->few;
+    pu_int from = r->first[b], to = r->first[b + 1], D = r->D, n = 0;
+    const pu_real *eta = fit->theta + r->M * D;
+    for (pu_int i = 0; i < r->count; i++)
+        r->own_place[r->row[i]] = -1;
+    for (pu_int p = r->start[from]; p < r->start[to]; p++)
+        r->own_place[r->index[p]] = 0;
+    /* data without an entry: a model has one row at least */
+    for (pu_int i = 0; i < r->count; i++)
+        if (r->own_place[r->row[i]] == 0 || (i + 1 == r->count && !n)) {
+            r->own_place[r->row[i]] = n;
+            r->own[n++] = r->row[i];
+        }
+    for (pu_int p = r->start[from]; p < r->start[to]; p++)
+        r->index[p] = r->own_place[r->index[p]];
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(static) num_threads(fit->priors.threads)
+#endif
+    for (pu_int i = 0; i < n; i++) {
+        pu_int row = r->own[i];
+        pu__copy(r->x + i * D, fit->theta + row * D, D);
+        r->x[n * D + i] = eta[row];
+        (void)pu__exp(eta[r->M + row], r->x + n * (D + 1) + i);
+    }
+    r->own_count = n;
+    *s = *pu__parted_of(fit->model);
+    s->M = n;
+    s->eta = n * D;
+    s->psi = s->logs = n * (D + 1);
+    s->x = r->x;
+    s->y = r->x + s->psi;
+    *few = *fit->model;
+    few->data = s;
+    few->params = n * (D + 2);
+    few->Phi = pu_op_dense(n, D, r->x);
+    few->Phi.check = NULL;
+    few->lgm.psi = s->y;
+    pu__factors_point(few, r->x);
+    pu__model_link(few);
+    pu_data data = pu_data_lists(to - from, n, r->start + from, r->index, r->y);
     data.id = r->id + from;
     return data;
+}
+
+/* sum += scale x, the gradient of the batch that was loaded last; is_first: all other rows of the step are zero. */
+PU__FN void pu__rows_add(const pu__fit *fit, pu_real scale, const pu_real *x, int is_first, pu_real *sum)
+{
+    const pu__touched *r = &fit->rows;
+    pu_int D = r->D, n = r->own_count, N = r->count;
+    if (is_first)
+        pu__zeros(sum, fit->size);
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(static) num_threads(fit->priors.threads)
+#endif
+    for (pu_int i = 0; i < n; i++) {
+        pu_int place = r->place[r->own[i]];
+        pu__axpy(D, scale, x + i * D, sum + place * D);
+        sum[N * D + place] += scale * x[n * D + i];
+        sum[N * (D + 1) + place] += scale * x[n * (D + 1) + i];
+    }
 }
 
 /* Gradient at theta of the next batch of the epoch, number b of the step, or of all data, into grad; standard errors where they
@@ -30779,7 +30846,7 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_i
     pu_data batch = fit->few.n ? fit->few : *fit->data;
     pu_real *x = fit->x;
     if (fit->rows.on)
-        batch = pu__rows_batch(&fit->rows, b);
+        batch = pu__rows_batch(fit, b);
     else if (fit->order) {
         pu__fit_next_batch(fit, &batch);
         x = fit->x_batch;
@@ -30973,14 +31040,15 @@ PU__FN pu_status pu__team_leaf(pu__fit *fit, const pu_real *theta, pu_int part, 
     *tally = none;
     data.id = fit->id ? fit->id : data.id;
     if (fit->rows.on)
-        data = pu__rows_batch(&fit->rows, part - pu__team_first(team, team->rank));
+        data = pu__rows_batch(fit, part - pu__team_first(team, team->rank));
     else if (team->split == PU_TEAM_DATA)
         pu__team_batch(fit, part, &data);
     if (data.n < 1 || (fit->alike && part)) {
         pu__zeros(out, fit->size);
         return PU_OK;
     }
-    pu_status status = pu__fit_part_gradient(fit, theta, &data, team->split == PU_TEAM_PROBES ? part : 0, NULL, out);
+    pu_real *grad = fit->rows.on ? fit->part : out;
+    pu_status status = pu__fit_part_gradient(fit, theta, &data, team->split == PU_TEAM_PROBES ? part : 0, NULL, grad);
     if (pu__fatal(status)) {
         pu_where *where = &fit->report->last.where;
         if (where->datum >= 0 && (data.pick || fit->rows.on))
@@ -30990,7 +31058,10 @@ PU__FN pu_status pu__team_leaf(pu__fit *fit, const pu_real *theta, pu_int part, 
     }
     pu__fit_count(fit, status, data.n, tally);
     tally->lost = fit->lost;
-    pu__fit_scale(fit, (pu_real)data.n, 0, out);
+    if (fit->rows.on)
+        pu__rows_add(fit, (pu_real)data.n, grad, 1, out);
+    else
+        pu__fit_scale(fit, (pu_real)data.n, 0, out);
     return PU_OK;
 }
 
@@ -31057,14 +31128,26 @@ PU__FN pu_status pu__fit_agree_status(const pu__fit *fit, pu_status status)
     return last->status;
 }
 
-/* A number of theta, the same where it is the same to the bit: of a thousand entries, others in every gradient. Where rows are behind, theta
-   is of those alone that the step touches. */
+/* Where entry i of a step's gradient is in theta. */
+PU__FN pu_int pu__rows_entry(const pu__fit *fit, pu_int i)
+{
+    const pu__touched *r = &fit->rows;
+    pu_int inner = r->count * r->D;
+    if (!r->on)
+        return i;
+    if (i < inner)
+        return r->row[i / r->D] * r->D + i % r->D;
+    return r->M * (r->D + (i - inner) / r->count) + r->row[(i - inner) % r->count];
+}
+
+/* A number of theta, the same where it is the same to the bit: of a thousand entries, others in every gradient. Rows that the step does
+   not touch may be behind on some processes. */
 PU__FN double pu__team_trace(const pu__fit *fit, const pu_real *theta)
 {
     pu_int apart = fit->size / 1000 + 1;
     uint64_t hash = PU__FNV;
     for (pu_int i = (pu_int)fit->place % apart; i < fit->size; i += apart)
-        hash = pu__fnv(hash, theta + i, sizeof *theta);
+        hash = pu__fnv(hash, theta + pu__rows_entry(fit, i), sizeof *theta);
     return (double)(hash >> 11);
 }
 
@@ -31123,7 +31206,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     pu_real *part = fit->part;
     pu__tally all = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0};
     pu_int data;
-    int is_sum = part || fit->o->team;
+    int is_sum = fit->o->accumulate > 1 || fit->o->team;
     fit->lost = 0;
     pu_status status = fit->o->team ? pu__team_gradient(fit, theta, g, &all) : PU_OK;
     if (status)
@@ -31134,7 +31217,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
             return status;
         pu__fit_count(fit, status, data, &all);
         if (part)
-            pu__fit_add(fit, (pu_real)data, part, batch == 0, g);
+            (fit->rows.on ? pu__rows_add : pu__fit_add)(fit, (pu_real)data, part, batch == 0, g);
     }
     fit->lost |= all.lost > 0;
     fit->exact = all.exact > 0;
@@ -31212,8 +31295,8 @@ PU__FN pu__adam pu__adam_make(const pu__fit *fit)
    looked at. That is done step by step, and an m that counts no more becomes 0, so that the bits are the same however the missed
    steps are divided: a checkpoint, a look at theta, another number of processes leave no trace. fit->v holds sqrt(v) here, which falls by
    sqrt(beta2): no root is taken on the way.
-   The touched rows of a step are a model of their own, with as many rows, in the order of all. Gradients, lanes, sums over batches and over
-   a team know nothing of the others.
+   The touched rows of a batch are a model of their own, with as many rows, in the order of all. Gradients and lanes know nothing of the
+   others; sums over batches and over a team are of the rows that the step touches.
    ------------------------------------------------------------------------------------------------ */
 
 #define PU__STILL (PU__EPS / 64) /* times sqrt(v): an m that is smaller is 0 */
@@ -31270,13 +31353,15 @@ PU__FN void pu__rows_arrays(pu__fit *fit, pu__arena *arena)
     r->reached = pu__indices(arena, r->M);
     r->row = pu__indices(arena, r->M);
     r->place = pu__indices(arena, r->M);
+    r->own = pu__indices(arena, r->M);
+    r->own_place = pu__indices(arena, r->M);
     r->bits = (unsigned char *)pu__take(arena, team ? team->ranks : 1, (r->M + 7) / 8, 1);
     r->rate = pu__reals(arena, PU__LAG + 1, 1);
     r->root = pu__reals(arena, PU__LAG + 1, 1);
     r->first = pu__indices(arena, (team ? pu__team_first(team, 1) : pu__most(fit->o->accumulate, 1)) + 1);
     arena->clean = arena->used;
     fit->g = pu__reals(arena, fit->n, 1);
-    if (fit->o->accumulate > 1)
+    if (fit->o->accumulate > 1 || team)
         fit->part = pu__reals(arena, fit->n, 1);
     r->x = pu__reals(arena, fit->n, 1);
     r->start = pu__indices(arena, r->most + 1);
@@ -31426,49 +31511,29 @@ PU__FN pu_status pu__rows_gather(pu__fit *fit)
         r->count = 1;
         r->row[0] = r->place[0] = 0;
     }
-    for (pu_int p = 0; p < r->start[r->first[batches]]; p++)
-        r->index[p] = r->place[r->index[p]];
+    fit->size = r->count * (r->D + 2);
+    if (team) {
+        fit->room.n = fit->size;
+        fit->room.slice = (fit->size + team->ranks - 1) / team->ranks;
+    }
     return PU_OK;
 }
 
-/* The touched rows up to the step of the fit, and the model of them. Returns whether a psi is none any more. */
-PU__FN int pu__rows_set(pu__fit *fit)
+/* Is every touched row one that the model takes? They are brought up to the step of the fit, unless they are there. */
+PU__FN int pu__rows_accepted(const pu__fit *fit)
 {
-    pu__touched *r = &fit->rows;
-    pu__parted *s = &r->parted;
-    pu_model *few = &r->few;
-    pu_int D = r->D, n = r->count;
-    const pu_real *eta = fit->theta + r->M * D, *log_psi = eta + r->M;
+    const pu__touched *r = &fit->rows;
     int bad = 0;
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 16) reduction(| : bad) num_threads(fit->priors.threads)
 #endif
-    for (pu_int i = 0; i < n; i++) {
-        pu_int row = r->row[i];
-        pu__row_follow(fit, row);
-        pu__copy(r->x + i * D, fit->theta + row * D, D);
-        r->x[n * D + i] = eta[row];
-        bad |= !pu__exp(log_psi[row], r->x + n * (D + 1) + i) || pu__find_nonfinite(D, r->x + i * D) >= 0 || !pu__finite(eta[row]);
+    for (pu_int i = 0; i < r->count; i++) {
+        const pu_real *row = fit->theta + r->row[i] * r->D, *eta = fit->theta + r->M * r->D + r->row[i];
+        pu_real ignored;
+        pu__row_follow(fit, r->row[i]);
+        bad |= pu__find_nonfinite(r->D, row) >= 0 || !pu__finite(*eta) || !pu__exp(eta[r->M], &ignored);
     }
-    *s = *pu__parted_of(fit->model);
-    s->M = n;
-    s->eta = n * D;
-    s->psi = s->logs = n * (D + 1);
-    s->x = r->x;
-    s->y = r->x + s->psi;
-    *few = *fit->model;
-    few->data = s;
-    few->params = fit->size = n * (D + 2);
-    few->Phi = pu_op_dense(n, D, r->x);
-    few->Phi.check = NULL;
-    few->lgm.psi = s->y;
-    pu__factors_point(few, r->x);
-    pu__model_link(few);
-    if (fit->o->team) {
-        fit->room.n = fit->size;
-        fit->room.slice = (fit->size + fit->o->team->ranks - 1) / fit->o->team->ranks;
-    }
-    return bad;
+    return !bad;
 }
 
 /* The gradient of the next step's data, of the rows that they touch, into fit->g. */
@@ -31477,9 +31542,9 @@ PU__FN pu_status pu__rows_gradient(pu__fit *fit)
     pu_status status = pu__rows_gather(fit);
     if (status)
         return status;
-    if (pu__rows_set(fit))
+    if (!pu__rows_accepted(fit))
         return pu__refuse(&fit->report->last, PU_E_NOT_POSITIVE, "theta");
-    return pu__fit_gradient(fit, fit->rows.x, fit->g);
+    return pu__fit_gradient(fit, fit->theta, fit->g);
 }
 
 /* n entries, from `at` of theta on, by step a with the gradient g. */
@@ -31510,19 +31575,6 @@ PU__FN void pu__rows_back(pu__fit *fit, pu_int step)
     r->rate[slot] = half;
     fit->rate /= 2;
     fit->rejected++;
-}
-
-/* Is every touched row one that the model takes? */
-PU__FN int pu__rows_accepted(const pu__fit *fit)
-{
-    const pu__touched *r = &fit->rows;
-    int good = 1;
-    for (pu_int i = 0; i < r->count && good; i++) {
-        const pu_real *row = fit->theta + r->row[i] * r->D, *eta = fit->theta + r->M * r->D + r->row[i];
-        pu_real ignored;
-        good = pu__find_nonfinite(r->D, row) < 0 && pu__finite(*eta) && pu__exp(eta[r->M], &ignored);
-    }
-    return good;
 }
 
 /* A step of Adam of the rows that its data touch, as pu__fit_first_order is of all. */

@@ -44,7 +44,8 @@ typedef struct {
     double loadings_prior, graded, means_prior, noise_prior; /* precisions; negative = from the data, see "priors" */
     double epsilon;
     int paper, schedule, decay, no_validation, train_nll;
-    const char *path, *checkpoint, *resume, *save, *load, *recommend, *predict, *predictions, *simulate;
+    const char *path, *checkpoint, *resume, *save, *load, *recommend, *predict, *predictions, *simulate, *curve;
+    FILE *curve_file;
     ratings r;
     pu_options posterior;
     pu_workspace ws;
@@ -96,9 +97,8 @@ static uint32_t fingerprint(const app *a) { return a->mark; }
 static double validate(pu_model *model, const pu_real *theta, void *user)
 {
     app *a = (app *)user;
-    pu_report report;
     double error;
-    need(pu_model_set(model, theta, &report), &report);
+    (void)theta; /* to which Adam has set the model */
     error = ratings_rmse(&a->r, &model->lgm, &a->r.valid, &a->posterior, &a->ws);
     if (!a->flags.quiet) printf("  validation RMSE %.4f\n", error), fflush(stdout);
     return error;
@@ -290,6 +290,14 @@ static pu_real *start(app *a)
 
 /* ---- the fit ---------------------------------------------------------------------------------------------------- */
 
+/* A line of progress, and one of --curve. */
+static int progress(const pu_fit_report *now, void *user)
+{
+    app *a = (app *)user;
+    if (a->curve_file) fprintf(a->curve_file, "%ld,%.9g,%.9g\n", (long)now->step, now->objective, now->gradient);
+    return fit_progress(now, user);
+}
+
 /* What a pilot leaves behind: the report of it, and theta. It is kept beside the checkpoint of the fit that follows. */
 typedef struct {
     char magic[8];
@@ -366,9 +374,9 @@ static int pilot_progress(const pu_fit_report *now, void *user)
     if (now->step % a->each == 0) {
         if (now->best_step < 0 || now->best_step == now->step)
             memcpy(a->kept, a->priors, ((size_t)a->factors + 2) * sizeof *a->kept);
-        priors_learn(a, now->theta);
+        priors_learn(a, pu_fit_theta(now));
     }
-    return fit_progress(now, user);
+    return progress(now, user);
 }
 
 /* Half of the steps at a constant rate, fewer once validation does not improve; then the priors of the fit proper. */
@@ -688,10 +696,10 @@ static void save_ready(const char *path)
 
 static void read_options(app *a, int argc, char **argv)
 {
-    option list[FIT_FLAGS + 30];
+    option list[FIT_FLAGS + 31];
     static const char *const fits[] = {"paper", "factors", "batch", "accumulate", "epochs", "steps", "rate", "validate", "schedule", "decay",
                                        "epsilon", "keep-every", "train-nll", "prior-loadings", "prior-graded", "prior-means",
-                                       "prior-noise", "gradient", "iterations", "engine", "dense"};
+                                       "prior-noise", "gradient", "iterations", "engine", "dense", "curve"};
     size_t i;
     int n = 0;
     const int paper = option_given(argc, argv, "paper", strlen("paper"));
@@ -723,6 +731,7 @@ static void read_options(app *a, int argc, char **argv)
     list[n++] = opt_choice("schedule", "of the rate", &a->schedule, "constant,cosine");
     list[n++] = opt_flag("decay", "the same as --schedule cosine", &a->decay);
     list[n++] = opt_real("epsilon", "of Adam", &a->epsilon, 1e-30, 1);
+    list[n++] = opt_text("curve", "write step, objective and |gradient| of every step to this file", &a->curve);
     list[n++] = opt_text("checkpoint", "file to keep the state of the fit in", &a->checkpoint);
     list[n++] = opt_text("resume", "go on from this checkpoint, and keep the state there", &a->resume);
     list[n++] = opt_number("keep-every", "steps between checkpoints", &a->keep, 1, 1000000);
@@ -782,7 +791,7 @@ static pu_fit_options fit_setup(app *a)
     o.batch = (pu_int)a->batch < a->r.seen ? (pu_int)a->batch : a->r.seen, o.accumulate = (pu_int)a->accumulate;
     o.gradient.seed |= (uint64_t)fingerprint(a) << 32, o.gradient.lanes = (int)a->lanes;
     if (!a->no_validation) o.validate = validate, o.validate_every = a->validate ? (pu_int)a->validate : (1 + a->paper) * a->each;
-    o.user = a;
+    o.user = a, o.progress = progress;
     o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL;
     if (o.checkpoint) o.checkpoint_every = (pu_int)a->keep;
     o.schedule = a->decay || a->schedule ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;
@@ -847,11 +856,13 @@ int main(int argc, char **argv)
         printf("%ld ratings of %ld items by %ld users; %ld for training, %ld for validation, %ld for the test\n",
                a.r.total[0] + a.r.total[1] + a.r.total[2], (long)a.r.items, (long)a.r.users, a.r.total[RATINGS_TRAIN],
                a.r.total[RATINGS_VALID], a.r.total[RATINGS_TEST]);
+    if (a.curve && team_rank() == 0) a.curve_file = file_open(a.curve), fprintf(a.curve_file, "step,objective,gradient\n");
     memset(&report, 0, sizeof report), report.best = (double)NAN;
     processor = processor_seconds();
     if (!a.load && options.steps > 0) fit(&a, &options, theta, &report);
-    else if (!a.load) report.best = validate(&a.model, theta, &a);
+    else if (!a.load) need(pu_model_set(&a.model, theta, &last), &last), report.best = validate(&a.model, theta, &a);
     processor = (processor_seconds() - processor) / (double)(report.step > report.resumed ? report.step - report.resumed : 1);
+    if (a.curve_file) file_close(a.curve_file, a.curve);
     if (a.no_validation) report.best = (double)NAN;
     test = a.simulate || (a.load && !is_its_own(&a)) ? (double)NAN /* there is nothing to find, or to test */
                                                      : ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws);

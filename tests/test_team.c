@@ -408,6 +408,33 @@ TEST another_kind_of_data_is_told_to_all(void)
     PASS();
 }
 
+/* One process looks at all rows after every step, the others do not: they stay together, and end as without it. */
+static int look(const pu_fit_report *now, void *user)
+{
+    member *m = (member *)user;
+    m->validations += now->theta == NULL; /* rows were behind */
+    return pu_fit_theta(now) == NULL;
+}
+
+TEST a_look_of_one_leaves_no_trace(void)
+{
+    pu_real want[MOST];
+    for (int rank = -1; rank < 3; rank++) {
+        prepare(LISTS, 3, 3);
+        for (int r = 0; r < 3; r++) team[r].o.steps = 20;
+        if (rank >= 0) team[rank].o.progress = look;
+        TC_ASSERT(run_team(3));
+        if (rank < 0) memcpy(want, team->theta, sizeof want);
+        for (int r = 0; r < 3; r++) {
+            TC_STATUS(team[r].status, PU_OK);
+            TC_ASSERT(same(team[r].theta, want));
+        }
+        TC_ASSERT(rank < 0 || team[rank].validations > 0);
+        dismiss(3);
+    }
+    PASS();
+}
+
 /* A process whose theta is not that of the others any more, as on a machine with another libm: seen at the next gradient. */
 static double drift(pu_model *model, const pu_real *theta, void *user)
 {
@@ -770,6 +797,7 @@ int main(int argc, char **argv)
     RUN_TEST1(memory_that_gives_out_is_told_to_all, ALL);
     RUN_TEST(what_differs_is_told_to_all);
     RUN_TEST(another_kind_of_data_is_told_to_all);
+    RUN_TEST(a_look_of_one_leaves_no_trace);
     RUN_TEST(drift_is_told_to_all);
     RUN_TEST1(any_process_may_end_a_fit, BATCHES);
     RUN_TEST1(any_process_may_end_a_fit, ALL);

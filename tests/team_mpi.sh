@@ -141,6 +141,10 @@ ends()      # WORDS: at least one of `odd` says these, and all end in time
 }
 odd 1 "${ratings[@]}" --data broken.tsv -- "${ratings[@]}" --data broken.tsv
 check "a NaN in the file, which one of them reads" ends "broken.tsv"
+odd 2 "${ratings[@]}" --data sparse.tsv -- "${ratings[@]}"
+check "another file of one" ends "process 2 has another file under this name than the first one"
+odd 1 "${ratings[@]}" --data nowhere.tsv -- "${ratings[@]}"
+check "no file of one" ends "No such file"
 
 # a program under a name of its own, so that its processes are found
 cp "$programs/ratings_mpi" "kill$$"

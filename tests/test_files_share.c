@@ -205,6 +205,25 @@ TEST what_is_wrong_is_told_by_all(void)
     PASS();
 }
 
+/* Other lengths and other ends have other marks, also of several files; what is not there has none. */
+TEST another_file_is_known(void)
+{
+    char two[3 * sizeof path];
+    uint64_t first, longer;
+    FILE *to = fopen(path, "wb");
+    ASSERT(to && fputs("1::2::3\n", to) >= 0 && fclose(to) == 0);
+    first = share_mark(path);
+    ASSERT(first && share_mark(path) == first);
+    to = fopen(path, "ab");
+    ASSERT(to && fputs("2::3::4\n", to) >= 0 && fclose(to) == 0);
+    longer = share_mark(path);
+    ASSERT(longer && longer != first);
+    snprintf(two, sizeof two, "%s,%s", path, path);
+    ASSERT(share_mark(two) && share_mark(two) != longer);
+    ASSERT(share_mark("no/such/file") == 0 && share_mark("no/such,file") == 0);
+    PASS();
+}
+
 TEST empty_files(void)
 {
     FILE *to = fopen(path, "wb");
@@ -227,6 +246,7 @@ int main(int argc, char **argv)
     RUN_TEST(text_is_divided);
     RUN_TEST(arrays_are_divided);
     RUN_TEST(what_is_wrong_is_told_by_all);
+    RUN_TEST(another_file_is_known);
     RUN_TEST(empty_files);
     remove(path);
     PU_TEST_MAIN_END();

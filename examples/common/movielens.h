@@ -200,8 +200,7 @@ static inline int32_t *movielens_ranks(movielens_ids *s, int64_t **ids)
         for (i = 0; i < s->count; i++) rank[movielens_meet(s, id[i])] = i; /* all were met */
     }
     s->id = NULL;
-    *ids = (int64_t *)realloc(id, (size_t)s->count * sizeof *id);
-    if (!*ids) *ids = id;
+    *ids = id;
     movielens_ids_free(s);
     return rank;
 }

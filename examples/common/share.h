@@ -67,10 +67,50 @@ static inline void share_end(const pu_team *team, size_t bytes, void *x)
 
 typedef struct {
     int ok;
+    uint64_t mark; /* of the file; 0: unknown */
     long lines, count;
     double low, high;
     char error[sizeof ((movielens *)NULL)->error];
 } share_note;
+
+/* A number that another file, or another state of it, hardly has: of length, beginning and end. 0: it cannot be read. */
+static inline uint64_t share_mark_one(FILE *file, uint64_t hash)
+{
+    unsigned char block[4096];
+    const long size = movielens_size(file);
+    int end;
+    for (end = 0; end < 2; end++) {
+        const long from = end && size > (long)sizeof block ? size - (long)sizeof block : 0;
+        size_t got, i;
+        if (fseek(file, from, SEEK_SET)) return 0;
+        got = fread(block, 1, sizeof block, file);
+        for (i = 0; i < got; i++) hash = (hash ^ block[i]) * UINT64_C(1099511628211);
+    }
+    hash = (hash ^ (uint64_t)size) * UINT64_C(1099511628211);
+    return hash ? hash : 1;
+}
+
+/* The same of what --data names: a file, or several with commas between them. */
+static inline uint64_t share_mark(const char *path)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    FILE *file = fopen(path, "rb");
+    if (file) {
+        hash = share_mark_one(file, hash);
+        fclose(file);
+        return hash;
+    }
+    while (*path && hash) {
+        char name[1024];
+        const size_t length = strcspn(path, ",");
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), path);
+        file = fopen(name, "rb");
+        hash = file ? share_mark_one(file, hash) : 0;
+        if (file) fclose(file);
+        path += length + (path[length] == ',');
+    }
+    return hash;
+}
 
 /* 1: all is well everywhere, and `note` is of all. 0: not on some process; m->error says what the first of these has said, which has
    `lines` of its own piece (0: none), with the line of the file, and m is freed. */
@@ -82,6 +122,13 @@ static inline int share_agree(const pu_team *team, share_note *note, movielens *
     all[team->rank] = *note;
     share_need(pu_team_gather(team, sizeof *all, all));
     note->count = 0, note->low = HUGE_VAL, note->high = -HUGE_VAL;
+    /* first, because pieces of different files go wrong in ways that mean nothing */
+    for (r = 1; r < team->ranks && ok; r++)
+        if (all[r].mark && all[0].mark && all[r].mark != all[0].mark) {
+            char why[120];
+            snprintf(why, sizeof why, "process %d has another file under this name than the first one", r);
+            ok = movielens_fail(m, 0, why);
+        }
     for (r = 0; r < team->ranks && ok; r++) {
         ok = all[r].ok;
         if (!ok) movielens_fail(m, all[r].lines ? lines + all[r].lines : 0, all[r].error);
@@ -148,6 +195,7 @@ static inline int share_read(const char *path, const pu_team *team, share_counts
     size_t bytes;
     long i;
     memset(&note, 0, sizeof note);
+    note.mark = share_mark(path);
     note.ok = movielens_collect(path, team->rank, team->ranks, m, progress, told, &note.lines);
     memcpy(note.error, m->error, sizeof note.error);
     note.count = m->count, note.low = HUGE_VAL, note.high = -HUGE_VAL;

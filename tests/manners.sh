@@ -455,7 +455,7 @@ verdict "ratings --paper flag by flag" $?
 ratings="$programs/ratings"
 awk -F'\t' 'BEGIN { print "userId,movieId" } $1 <= 40 && NR % 3 == 0 { print $1 "," $2 + 1 }
      END { print "900,3\n1,999" }' ratings.tsv >pairs.csv
-asked=(--quiet --predict pairs.csv --recommend 7,9)
+asked=(--quiet --predict pairs.csv --recommend "7,9")
 "${fit[@]}" --steps 30 "${asked[@]}" --save m.model --predictions here.csv --json here.json 2>err
 verdict "a model is saved" $?
 grep -q "of .* pairs have an item that the model does not know: NA" err && tail -n 1 here.csv | grep -qx '1,999,NA,NA,NA'

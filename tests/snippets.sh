@@ -102,8 +102,9 @@ program manual tests/compile/snippets.c
 "$directory/manual"
 verdict "what the manual has runs" $?
 
-# ---- the tutorial: its blocks between ```sh and ``` are typed, one after the other, in a directory that looks like a fresh clone.
-# What a block prints is compared with the block between ```text and ``` that follows it; without one it must print nothing.
+# ---- the tutorial: its blocks between ```sh and ``` are typed, one after the other, in a directory that looks like a
+# fresh clone. What a block prints is compared with the block between ```text and ``` that follows it;
+# without one it must print nothing.
 
 # as_said SAID PRINTED: true where they are the same, numbers up to one unit of their last digit that is said. `...` in SAID
 # stands for any lines, or for the rest of its line.
@@ -192,7 +193,8 @@ for piece in "$directory"/tutorial_*.sh; do
 done
 # The comparison itself: another digit, a line more and a line less are found.
 printf 'NLL 1.234 of 5\n...\nend\n' >"$directory/planted.said"
-for planted in 'NLL 1.2344 of 5\nx\nend:0' 'NLL 1.237 of 5\nend:1' 'NLL 1.234 of 6\nend:1' 'NLL 1.234 of 5\nend\nmore:1' 'NLL 1.234 of 5:1'; do
+for planted in 'NLL 1.2344 of 5\nx\nend:0' 'NLL 1.237 of 5\nend:1' 'NLL 1.234 of 6\nend:1' 'NLL 1.234 of 5\nend\nmore:1' \
+               'NLL 1.234 of 5:1'; do
     printf '%b\n' "${planted%:*}" >"$directory/planted.out"
     as_said "$directory/planted.said" "$directory/planted.out" >/dev/null
     [[ $? == "${planted##*:}" ]]

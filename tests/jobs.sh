@@ -804,7 +804,16 @@ job_manners()
 }
 
 # What the documents show as C compiles, runs and prints what they say; what they name is there.
-job_snippets() { limited tests/snippets.sh build/tests/snippets "${STRICT_C[@]}" -O0; }
+# The pieces of the documents; the tutorial types the names of two programs.
+job_snippets()
+{
+    local program
+    mkdir -p build/tests/tutorial
+    for program in structural ratings; do
+        example_program "$program" "build/tests/tutorial/$program" || return
+    done
+    limited tests/snippets.sh build/tests/snippets build/tests/tutorial "${STRICT_C[@]}" -O0
+}
 
 # refused_option WORDS...: refused beside --data, with code 2 and a message that names the option
 refused_option()
@@ -846,7 +855,7 @@ add_programs()
     add_with "double float" programs/team_mpi job_team_mpi 20
     add_with "double float" programs/refusals job_refusals
     add programs/user_ops job_user_ops
-    add programs/snippets job_snippets
+    add_with "double float" programs/snippets job_snippets
 }
 
 # ---------------------------------------------------------------------------------------------- how it is written

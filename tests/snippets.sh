@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# snippets.sh DIRECTORY COMPILER... - every piece of C in README.md, docs/manual.md and the head of pu.h is compiled, by this
-# compiler with these flags, and run; pieces for a GPU are only compiled, by g++. DIRECTORY gets what is made on the way.
-# To be run at the top of the tree.
+# snippets.sh DIRECTORY PROGRAMS COMPILER... - every piece of C in README.md, docs/manual.md and the head of pu.h is compiled, by
+# this compiler with these flags, and run; pieces for a GPU are only compiled, by g++. What docs/tutorial.md says to type is
+# typed, with the programs in the directory PROGRAMS. DIRECTORY gets what is made on the way. To be run at the top of the tree.
 #
 # A piece is an indented block that looks like C. It goes to a file with the name of the heading above it. Those of the manual
 # are included by tests/compile/snippets.c, each where it belongs, which calls what they define: a piece that it does not
@@ -9,7 +9,8 @@
 # (pu_fit_options) and `options` (pu_options).
 set -uo pipefail
 directory=$1
-shift
+programs=$(cd "$2" && pwd) || exit 2
+shift 2
 compile=("$@")
 passed=0 failed=0 skipped=0
 rm -rf "$directory"
@@ -101,6 +102,105 @@ program manual tests/compile/snippets.c
 "$directory/manual"
 verdict "what the manual has runs" $?
 
+# ---- the tutorial: its blocks between ```sh and ``` are typed, one after the other, in a directory that looks like a
+# fresh clone. What a block prints is compared with the block between ```text and ``` that follows it;
+# without one it must print nothing.
+
+# as_said SAID PRINTED: true where they are the same, numbers up to one unit of their last digit that is said. `...` in SAID
+# stands for any lines, or for the rest of its line.
+as_said()
+{
+    awk '
+        # The unit of the last digit of a number in words such as 1.23e-05
+        function unit(word,    mantissa, exponent) {
+            mantissa = word
+            exponent = 0
+            if (match(word, /[eE]/)) {
+                mantissa = substr(word, 1, RSTART - 1)
+                exponent = substr(word, RSTART + 1) + 0
+            }
+            if (match(mantissa, /[.]/)) exponent -= length(mantissa) - RSTART
+            return 10 ^ exponent
+        }
+        function is_number(word) { return word ~ /^[-+]?[0-9]+([.][0-9]+)?([eE][-+]?[0-9]+)?$/ }
+        # Integers are counts: they are to be equal
+        function same_word(a, b) {
+            sub(/[,:;)]+$/, "", a)
+            sub(/[,:;)]+$/, "", b)
+            if (a == b) return 1
+            if (!is_number(a) || !is_number(b) || a !~ /[.eE]/) return 0
+            return a - b <= 1.01 * unit(a) && b - a <= 1.01 * unit(a)
+        }
+        function same_line(a, b,    i, n, said_word, word) {
+            n = split(a, said_word)
+            if (split(b, word) != n && said_word[n] != "...") return 0
+            for (i = 1; i <= n; i++) {
+                if (said_word[i] == "...") return 1
+                if (!same_word(said_word[i], word[i])) return 0
+            }
+            return 1
+        }
+        NR == FNR { said[++lines] = $0; next }
+        { printed[++count] = $0 }
+        END {
+            at = 1
+            for (i = 1; i <= lines; i++) {
+                if (said[i] == "...") { any = 1; continue }
+                while (any && at <= count && !same_line(said[i], printed[at])) at++
+                if (at > count || !same_line(said[i], printed[at])) {
+                    print "said:    " said[i] "\nprinted: " printed[at]
+                    exit 1
+                }
+                at++
+                any = 0
+            }
+            exit !any && at <= count
+        }' "$1" "$2"
+}
+
+clone=$directory/clone
+mkdir -p "$clone/build" "$clone/bin"
+cp pu.h "$clone/"
+ln -s "$programs" "$clone/build/examples"
+# The programs are there already; cc is the compiler that is tested, with its strict flags, and without the time of -O2.
+cat >"$clone/build.sh" <<'BUILD'
+#!/usr/bin/env bash
+[[ $1 == examples ]] || exit 2
+for name in "${@:2}"; do
+    [[ -x build/examples/$name ]] || exit 1
+    echo "built      build/examples/$name"
+done
+BUILD
+{
+    printf '#!/usr/bin/env bash\nexec'
+    printf ' %q' "${compile[@]}"
+    printf ' "$@" -O0\n'
+} >"$clone/bin/cc"
+chmod +x "$clone/build.sh" "$clone/bin/cc"
+awk -v prefix="$directory/tutorial" '
+    /^```sh$/ { file = sprintf("%s_%02d.sh", prefix, ++count); next }
+    /^```text$/ { file = sprintf("%s_%02d.said", prefix, count); next }
+    /^```$/ { file = ""; next }
+    file != "" { print > file }' docs/tutorial.md
+for piece in "$directory"/tutorial_*.sh; do
+    name=${piece##*/}
+    name=${name%.sh}
+    touch "$directory/$name.said"
+    (cd "$clone" && PATH=$PWD/bin:$PATH bash -e "$OLDPWD/$piece") >"$directory/$name.out"
+    verdict "$name runs" $?
+    as_said "$directory/$name.said" "$directory/$name.out"
+    verdict "$name prints what it says" $?
+done
+# The comparison itself: another digit, a line more and a line less are found.
+printf 'NLL 1.234 of 5\n...\nend\n' >"$directory/planted.said"
+for planted in 'NLL 1.2344 of 5\nx\nend:0' 'NLL 1.237 of 5\nend:1' 'NLL 1.234 of 6\nend:1' 'NLL 1.234 of 5\nend\nmore:1' \
+               'NLL 1.234 of 5:1'; do
+    printf '%b\n' "${planted%:*}" >"$directory/planted.out"
+    as_said "$directory/planted.said" "$directory/planted.out" >/dev/null
+    [[ $? == "${planted##*:}" ]]
+    verdict "comparison of ${planted%:*}" $?
+done
+
 # ---- a GPU: the manual's function, and the lines of docs/cuda.md, whose dots stand for the work
 
 if command -v g++ >/dev/null; then
@@ -123,7 +223,7 @@ fi
 
 # ---- names: what the documents call by name is there
 
-for document in README.md docs/manual.md docs/cuda.md docs/design.md docs/contributing.md tests/README.md; do
+for document in README.md docs/manual.md docs/tutorial.md docs/cuda.md docs/design.md docs/contributing.md tests/README.md; do
     missing=$(grep -ohE '\b(pu_?_[a-z][a-zA-Z0-9_]+|PU_[A-Z][A-Z0-9_]*)\b' "$document" | sort -u |
         while read -r name; do
             [[ $name == *_ ]] && continue # the beginning of several names

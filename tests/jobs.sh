@@ -662,7 +662,7 @@ job_link_symbols()      # SOURCE, or an object that is there; EXPECTED
     echo "1 passed, 0 failed"
 }
 
-# Packages, as those use them who have only what was installed: programs in directories of their own (tests/compile/consumer.c and
+# Packages, as those use them who have only what was installed: programs in directories of their own (compile/consumer.c and
 # consumer.cpp), each built without optimisation and run. The implementation takes most of the time; those whose way to the
 # header alone differs have one that was compiled once.
 
@@ -701,7 +701,8 @@ job_pkgconfig()
     read -ra flags <<<"$(pkg-config --cflags --libs pu)"
     consumer_object double "$base/moved/include" pkgconfig || return
     check "pkg-config, C99" consumer pc.c build/link/pkgconfig.double.o "${CC_CMD[0]}" -std=c99 -Wall -Wextra "${flags[@]}"
-    check "plain include, C99" consumer plain.c build/link/pkgconfig.double.o "${CC_CMD[0]}" -std=c99 "-I$base/moved/include" -lm
+    check "plain include, C99" consumer plain.c build/link/pkgconfig.double.o \
+            "${CC_CMD[0]}" -std=c99 "-I$base/moved/include" -lm
     if have g++; then
         check "pkg-config, C++17" consumer pc.cpp build/link/pkgconfig.double.o g++ -std=c++17 -Wall -Wextra "${flags[@]}"
     else
@@ -787,7 +788,7 @@ CMAKE
     tar -C $base/tree -cf $base/tree.tar .
     if [[ ${1:-} ]]; then
         check "an example" cmake_example
-        check "find_package, implementation by itself" cmake_consumer alone "-DCMAKE_PREFIX_PATH=$here/$base/by_cmake"
+        check "find_package, implementation by itself" cmake_consumer alone "-Dpu_DIR=$here/$base/by_cmake/lib/machine/cmake/pu"
         check "OpenMP, implementation by itself" cmake_consumer alone.openmp "-DCMAKE_PREFIX_PATH=$here/$base/by_build" \
             "-DCOMPONENTS=float;openmp"
         end_of_checks
@@ -796,7 +797,7 @@ CMAKE
     consumer_object double $base/by_cmake/include cmake && consumer_object float $base/by_build/include cmake || return
     double=-DOBJECT=$here/build/link/cmake.double.o
     float=-DOBJECT=$here/build/link/cmake.float.o
-    check "installed by CMake" cmake_consumer by_cmake.double "$double" "-DCMAKE_PREFIX_PATH=$here/$base/by_cmake"
+    check "installed by CMake" cmake_consumer by_cmake.double "$double" "-Dpu_DIR=$here/$base/by_cmake/lib/machine/cmake/pu"
     check "installed by build.sh" cmake_consumer by_build.double "$double" "-DCMAKE_PREFIX_PATH=$here/$base/by_build"
     if [[ ${#OMP[@]} -gt 0 ]]; then
         check "float, OpenMP" cmake_consumer by_build.float "$float" "-DCMAKE_PREFIX_PATH=$here/$base/by_build" \

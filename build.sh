@@ -2,8 +2,8 @@
 # build.sh - the one entry point of pu: builds, tests, measures, installs. `./build.sh help` lists the commands.
 #
 # Everything it makes goes into build/. The sections below, top to bottom: settings, messages, tools, jobs, programs, commands.
-# Commands with many parts have files of their own, read when they are called: tests/jobs.sh, tests/cuda/jobs.sh and
-# tests/bench/jobs.sh.
+# Commands with many parts have files of their own, read when they are called: tests/jobs.sh, tests/cuda/jobs.sh,
+# tests/bench/jobs.sh and cmake/install.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -48,7 +48,8 @@ commands
   cuda                compile pu_cuda.cuh with nvcc for all architectures and build the examples with it, into build/cuda/;
                       registers, shared memory and spills of every kernel in build/cuda/ptxas.txt (--quick: CUDA_ARCH alone,
                       no examples, no table)
-  install             copy the header(s) and pu.pc below PREFIX (default /usr/local); DESTDIR is honoured
+  install             copy the headers, pu.pc and the files of find_package(pu) below PREFIX (default /usr/local);
+                      DESTDIR is honoured
   clean               remove build/
   help                this text
 
@@ -349,31 +350,6 @@ cmd_examples()
     for source in "${SOURCES[@]}"; do say "built      build/examples/$(basename "$source" .c)"; done
 }
 
-cmd_install()
-{
-    local version include=${DESTDIR:-}$PREFIX/include pkgconfig=${DESTDIR:-}$PREFIX/lib/pkgconfig header
-    [[ $PREFIX == /* ]] || die "PREFIX=$PREFIX: give an absolute path"
-    [[ -f pu.h ]] || die "pu.h is missing"
-    version=$(sed -nE 's/^#[[:space:]]*define[[:space:]]+PU_VERSION[[:space:]]+"([^"]+)".*/\1/p' pu.h)
-    [[ $version ]] || die "pu.h has no PU_VERSION"
-    install -d "$include" "$pkgconfig"
-    for header in pu.h pu_cuda.cuh; do
-        if [[ -f $header ]]; then install -m 644 "$header" "$include/" && say "installed  $include/$header"; fi
-    done
-    cat >"$pkgconfig/pu.pc" <<PC
-prefix=$PREFIX
-includedir=\${prefix}/include
-
-Name: pu
-Description: latent Gaussian models in one C header
-Version: $version
-Cflags: -I\${includedir}
-Libs: -lm
-PC
-    chmod 644 "$pkgconfig/pu.pc"
-    say "installed  $pkgconfig/pu.pc (version $version)"
-}
-
 cmd_clean() { rm -rf build && say "removed    build/"; }
 
 main()
@@ -384,6 +360,7 @@ main()
         test)  . tests/jobs.sh ;;
         bench) . tests/bench/jobs.sh ;;
         cuda)  . tests/cuda/jobs.sh ;;
+        install) . cmake/install.sh ;;
     esac
     case $command in
         demo | examples | test | bench | cuda | install | clean) "cmd_$command" "$@" ;;

@@ -38,6 +38,7 @@ LEFT_OUT=(
     'cuda/*_?san                    CUDA kernels under sanitizers'
     'cuda/@(device|kernels).*([!_]) CUDA kernels at all sizes; small ones are there'
     'cuda/golden.@(double|float)    golden cases on the CUDA engine; cuda/device.double_part has models'
+    'link/cmake.alone               programs by CMake that compile the implementation; link/cmake has an object of it'
     'link/users.float               a float library and its users; link/precisions has both together'
     'cuda/examples.@(ratings|compressed_sensing)  examples on the CUDA engine; one is there'
 )
@@ -661,55 +662,160 @@ job_link_symbols()      # SOURCE, or an object that is there; EXPECTED
     echo "1 passed, 0 failed"
 }
 
-# Installed by build.sh and found by pkg-config.
-job_pkgconfig()
+# Packages, as those use them who have only what was installed: programs in directories of their own (compile/consumer.c and
+# consumer.cpp), each built without optimisation and run. The implementation takes most of the time; those whose way to the
+# header alone differs have one that was compiled once.
+
+# consumer_object PRECISION HEADERS NAME: build/link/NAME.PRECISION.o, which several of them link
+consumer_object()
 {
-    local prefix=$PWD/build/link/pkgconfig flags
-    have pkg-config || { job_skip 1 "no pkg-config"; return; }
-    DESTDIR='' PREFIX=$prefix ./build.sh install || return
-    export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
-    grep -F "\"$(pkg-config --modversion pu)\"" pu.h || return
-    read -ra flags <<<"$(pkg-config --cflags --libs pu)"
-    "${CC_CMD[@]}" -std=c99 tests/compile/{decl,impl}.c -o build/link/pkgconfig/user "${flags[@]}" || return
-    build/link/pkgconfig/user || return
-    echo "1 passed, 0 failed"
+    local flags=()
+    if [[ $1 == float ]]; then flags=(-DPU_FLOAT); fi
+    "${CC_CMD[@]}" -std=c99 -O0 "${flags[@]}" "-I$2" -c tests/compile/impl.c -o "build/link/$3.$1.o"
 }
 
-# cmake_user NAME FLAGS...: a program that uses pu by CMake, configured, built and run
-cmake_user()
+# consumer NAME OBJECT COMPILER FLAGS...: consumer.c, or consumer.cpp by g++, in a directory that has nothing else
+consumer()
+{
+    local directory=build/link/consumer.$1 object=$PWD/$2 source=consumer.c
+    shift 2
+    if [[ $1 == *++ ]]; then source=consumer.cpp; fi
+    rm -rf "$directory"
+    mkdir -p "$directory"
+    cp tests/compile/$source "$directory/"
+    (cd "$directory" && "$1" $source "$object" -o program "${@:2}" && ./program)
+}
+
+# Installed by build.sh below a DESTDIR, moved, and found by pkg-config; the header by itself; C and C++17.
+job_pkgconfig()
+{
+    local base=$PWD/build/link/pkgconfig flags
+    have pkg-config || { job_skip 5 "no pkg-config"; return; }
+    rm -rf "$base"
+    mkdir -p "$base"
+    DESTDIR=$base/stage PREFIX=/opt/pu ./build.sh install || return
+    check "nothing beside DESTDIR" test ! -e /opt/pu/include/pu.h
+    mv "$base/stage/opt/pu" "$base/moved" || return
+    export PKG_CONFIG_PATH=$base/moved/lib/pkgconfig
+    check "version" grep -F "\"$(pkg-config --modversion pu)\"" pu.h
+    read -ra flags <<<"$(pkg-config --cflags --libs pu)"
+    consumer_object double "$base/moved/include" pkgconfig || return
+    check "pkg-config, C99" consumer pc.c build/link/pkgconfig.double.o "${CC_CMD[0]}" -std=c99 -Wall -Wextra "${flags[@]}"
+    check "plain include, C99" consumer plain.c build/link/pkgconfig.double.o \
+            "${CC_CMD[0]}" -std=c99 "-I$base/moved/include" -lm
+    if have g++; then
+        check "pkg-config, C++17" consumer pc.cpp build/link/pkgconfig.double.o g++ -std=c++17 -Wall -Wextra "${flags[@]}"
+    else
+        skip "pkg-config, C++17: no g++"
+    fi
+    end_of_checks
+}
+
+# cmake_consumer NAME FLAGS...: a project that uses pu by CMake, configured, built and run
+cmake_consumer()
 {
     local base=build/link/cmake/$1
     shift
-    cmake -S build/link/cmake/user -B "$base" "$@" && cmake --build "$base" && "$base/user"
+    cmake -S build/link/cmake/consumer -B "$base" "$@" && cmake --build "$base" && "$base/consumer_c" &&
+        if [[ -f $base/consumer_cpp ]]; then "$base/consumer_cpp"; fi
 }
 
-# Installed by CMake and found by find_package, taken in by add_subdirectory, and an example.
-job_cmake()
+# cmake_refuses WORDS FLAGS...: configuring stops, and says these words
+cmake_refuses()
 {
-    local here=$PWD base=build/link/cmake
-    have cmake || { job_skip 3 "no cmake"; return; }
-    have make || have ninja || { job_skip 3 "no make"; return; }
+    local words=$1 said
+    shift
+    rm -rf build/link/cmake/refused
+    if said=$(cmake -S build/link/cmake/consumer -B build/link/cmake/refused "$@" 2>&1); then
+        echo "configured: $*"
+        return 1
+    fi
+    said=$(tr -s ' \n' ' ' <<<"$said")    # CMake folds lines
+    [[ $said == *"$words"* ]] || { echo "$said"; return 1; }
+}
+
+# Installed by CMake, or by build.sh, and found by find_package; taken in by add_subdirectory or FetchContent; components.
+# Each of these projects compiles the implementation itself only where ALL is set, as the last of them does.
+job_cmake()     # [all]
+{
+    local here=$PWD base=build/link/cmake double float
+    have cmake || { job_skip 9 "no cmake"; return; }
+    have make || have ninja || { job_skip 9 "no make"; return; }
     export CC="${CC_CMD[*]}"
-    mkdir -p $base/user
-    cp tests/compile/{decl,impl}.c $base/user/
-    cat >$base/user/CMakeLists.txt <<'CMAKE'
+    rm -rf $base
+    mkdir -p $base/consumer
+    cp tests/compile/consumer.{c,cpp} tests/compile/impl.c $base/consumer/
+    cat >$base/consumer/CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.14)
-project(user C)
-if(FROM_SOURCE)
-  add_subdirectory(${FROM_SOURCE} pu)
+project(consumer C)
+if(TAKEN STREQUAL "subdirectory")
+  add_subdirectory(${SOURCE} pu)
+elseif(TAKEN STREQUAL "fetched")
+  include(FetchContent)
+  FetchContent_Declare(pu URL ${SOURCE})
+  FetchContent_MakeAvailable(pu)
 else()
-  find_package(pu REQUIRED)
+  find_package(pu ${VERSION} REQUIRED COMPONENTS ${COMPONENTS})
 endif()
-add_executable(user decl.c impl.c)
-target_link_libraries(user PRIVATE pu::pu)
+include(CheckLanguage)
+check_language(CXX)
+set(sources consumer.c)
+if(CMAKE_CXX_COMPILER)
+  enable_language(CXX)
+  set(CMAKE_CXX_STANDARD 17)
+  list(APPEND sources consumer.cpp)
+endif()
+set(CMAKE_C_STANDARD 99)
+foreach(source IN LISTS sources)
+  string(REPLACE "." "_" name ${source})
+  add_executable(${name} ${source} ${OBJECT})
+  if(NOT OBJECT)
+    target_sources(${name} PRIVATE impl.c)
+  endif()
+  target_link_libraries(${name} PRIVATE pu::pu)
+  foreach(component IN LISTS COMPONENTS)
+    target_link_libraries(${name} PRIVATE pu::${component})
+  endforeach()
+endforeach()
 CMAKE
-    cmake -S . -B $base/pu -DPU_EXAMPLES=ON "-DCMAKE_INSTALL_PREFIX=$here/$base/prefix" || return
-    check "an example" cmake --build $base/pu --target pu_first
-    cmake -P $base/pu/cmake_install.cmake || return
-    check "find_package" cmake_user found "-DCMAKE_PREFIX_PATH=$here/$base/prefix"
-    check "add_subdirectory" cmake_user source "-DFROM_SOURCE=$here"
+    cmake -S . -B $base/pu "-DCMAKE_INSTALL_PREFIX=$here/$base/prefix" -DCMAKE_INSTALL_LIBDIR=lib/machine || return
+    DESTDIR='' cmake -P $base/pu/cmake_install.cmake || return
+    mv $base/prefix $base/by_cmake || return
+    DESTDIR=$here/$base/stage PREFIX=/usr ./build.sh install || return
+    mv $base/stage/usr $base/by_build || return
+    mkdir -p $base/tree
+    cp -r CMakeLists.txt cmake pu.h pu_cuda.cuh $base/tree/
+    tar -C $base/tree -cf $base/tree.tar .
+    if [[ ${1:-} ]]; then
+        check "an example" cmake_example
+        check "find_package, implementation by itself" cmake_consumer alone "-Dpu_DIR=$here/$base/by_cmake/lib/machine/cmake/pu"
+        check "OpenMP, implementation by itself" cmake_consumer alone.openmp "-DCMAKE_PREFIX_PATH=$here/$base/by_build" \
+            "-DCOMPONENTS=float;openmp"
+        end_of_checks
+        return
+    fi
+    consumer_object double $base/by_cmake/include cmake && consumer_object float $base/by_build/include cmake || return
+    double=-DOBJECT=$here/build/link/cmake.double.o
+    float=-DOBJECT=$here/build/link/cmake.float.o
+    check "installed by CMake" cmake_consumer by_cmake.double "$double" "-Dpu_DIR=$here/$base/by_cmake/lib/machine/cmake/pu"
+    check "installed by build.sh" cmake_consumer by_build.double "$double" "-DCMAKE_PREFIX_PATH=$here/$base/by_build"
+    if [[ ${#OMP[@]} -gt 0 ]]; then
+        check "float, OpenMP" cmake_consumer by_build.float "$float" "-DCMAKE_PREFIX_PATH=$here/$base/by_build" \
+            "-DCOMPONENTS=float;openmp"
+    else
+        check "float" cmake_consumer by_build.float "$float" "-DCMAKE_PREFIX_PATH=$here/$base/by_build" -DCOMPONENTS=float
+    fi
+    check "add_subdirectory, float" cmake_consumer sub "$float" -DTAKEN=subdirectory "-DSOURCE=$here" -DCOMPONENTS=float
+    check "FetchContent" cmake_consumer fetched "$double" -DTAKEN=fetched "-DSOURCE=file://$here/$base/tree.tar"
+    check "no such component" cmake_refuses "pu, component quad: there is no such component" \
+        "-DCMAKE_PREFIX_PATH=$here/$base/by_build" -DCOMPONENTS=quad
+    check "another version" cmake_refuses "version" "-DCMAKE_PREFIX_PATH=$here/$base/by_build" -DVERSION=99.1
+    rm $base/by_build/include/pu.h
+    check "the header is gone" cmake_refuses "pu.h is not in" "-DCMAKE_PREFIX_PATH=$here/$base/by_build"
     end_of_checks
 }
+
+cmake_example() { cmake build/link/cmake/pu -DPU_EXAMPLES=ON && cmake --build build/link/cmake/pu --target pu_example_first; }
 
 add_link()
 {
@@ -724,6 +830,7 @@ add_link()
     add link/symbols.c++ job_link_symbols impl.cpp '^pu_'
     add link/pkgconfig job_pkgconfig
     add link/cmake job_cmake
+    add link/cmake.alone job_cmake all
 }
 
 # ---------------------------------------------------------------------------------------------- programs

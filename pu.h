@@ -49,7 +49,7 @@ CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>levels >>series >>states >>chain >>fft >>fourier >>toeplitz
     >>lattice >>check >>sparse >>solver >>lanczos >>solve >>posterior >>engine >>prices >>shocks >>cholmod >>cells >>engines >>plan >>job >>load >>batch >>crossed >>sums >>gradient
-    >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>team >>files >>step >>rows >>optimise >>newton >>checkpoint >>members >>fit >>errors >>trial
+    >>predict >>model >>complete >>models >>dynamics >>fields >>structural >>around >>effects >>team >>files >>step >>rows >>optimise >>newton >>checkpoint >>members >>fit >>errors >>trial >>flat
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -293,6 +293,33 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_op_check puf_op_check
 #define pu_model_check puf_model_check
 #define pu_check_explain puf_check_explain
+#define pu_flat puf_flat
+#define pu_abi puf_abi
+#define pu_sizeof puf_sizeof
+#define pu_flat_text puf_flat_text
+#define pu_flat_new puf_flat_new
+#define pu_flat_free puf_flat_free
+#define pu_flat_set_number puf_flat_set_number
+#define pu_flat_set_text puf_flat_set_text
+#define pu_flat_set_array puf_flat_set_array
+#define pu_flat_data puf_flat_data
+#define pu_flat_mask puf_flat_mask
+#define pu_flat_lists puf_flat_lists
+#define pu_flat_progress puf_flat_progress
+#define pu_flat_start puf_flat_start
+#define pu_flat_fit puf_flat_fit
+#define pu_flat_gradient puf_flat_gradient
+#define pu_flat_nll puf_flat_nll
+#define pu_flat_posterior puf_flat_posterior
+#define pu_flat_predict puf_flat_predict
+#define pu_flat_simulate puf_flat_simulate
+#define pu_flat_errors puf_flat_errors
+#define pu_flat_save puf_flat_save
+#define pu_flat_load puf_flat_load
+#define pu_flat_number puf_flat_number
+#define pu_flat_param_name puf_flat_param_name
+#define pu_flat_param_scale puf_flat_param_scale
+#define pu_flat_param_natural puf_flat_param_natural
 typedef float pu_real;
 #else
 typedef double pu_real;
@@ -1982,6 +2009,75 @@ PU_DEF const char *pu_stop_text(pu_stop stop);
 PU_DEF const char *pu_engine_text(pu_engine engine); /* "iterative", "dense", .. */
 /* One line: status in words, culprit, numbers. Returns buffer, always terminated (capacity >= 1). */
 PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity);
+
+/* ---- flat: for bindings from other languages --------------------------------------------------------------
+   One handle has a model, its data and the options of all calls. It is made and freed by calls, and nothing but numbers, texts and arrays
+   crosses the border: no struct. Everything handed in is copied. All calls but the accessors return a pu_status as an int (0 is fine, negative
+   refused, positive: ran, but); pu_flat_text(f, "explain") then tells the last of them in one line. A handle serves one thread at a time.
+   An array of a caller has entries of a type: 'd' double, 'f' float, 'i' int32_t, 'l' int64_t, 'b' bytes. Theta and results are pu_real.
+   Keys of models (a key that the model does not read is refused, and those that it reads are listed):
+     factors, ppca     rows, latent
+     sparse, regression  rows, latent, Phi (array, rows x latent)
+     neural            X (array, points x inputs), points, inputs, hidden, features
+     noisy_ar          steps, order
+     state_space       steps, states, start (text: zero, stationary, given, diffuse)
+     dynamic_factors   steps, outputs, states, start
+     structural        steps, parts (text: "level slope season:12 ar:2 ..", lower case names of pu_part_kind without PU_PART_, a size
+                       behind a colon, and ! behind one that is constant: "level!"), times (array; left out: 1, 2, 3 ..)
+     field             size (array, 1 to 3 axes), edge (text: neumann, periodic, for all axes), alpha (0 = 2), intrinsic
+     effects           rows, method (text: ml, reml), X (array, rows x columns), columns; groups in the order of their first key:
+                       level.NAME (array, rows, from 0), slope.NAME (array, rows), levels.NAME (number; left out: those that occur)
+     all               regressors (array, M x p), regressors.columns (p), regressors.data (0: one X for all data, else their number n,
+                       and the array is n x M x p)
+   Keys of options are the names of the fields of pu_fit_options, and of pu_options and pu_solve_options within it: steps, optimizer, rate, schedule, decay, momentum,
+   beta1, beta2, epsilon, history, batch, accumulate, fixed_probes, dense, warm_start, tolerance, checkpoint, checkpoint_every, resume,
+   starts; samples, kind, engine, seed, probe_step (pu_options.step), threads, lanes, groups, error, most_samples, most_iterations, rao_blackwell; iterations, solver,
+   solver_tolerance (pu_solve_options.tolerance), adjoint, preconditioner. Enumerations are texts in lower case without PU_ and their common prefix
+   (optimizer: default adam sgd lbfgs; kind: network output monte_carlo exact; solver: cg pcg sd gd; schedule: constant cosine hyperbolic tail;
+   adjoint: full shortcut reorthogonal auto; preconditioner: diagonal ssor incomplete; engine: as pu_engine_text). samples and
+   iterations also take the numbers -1 (PU_ZERO) and -2 (PU_CHOOSE). */
+typedef struct pu_flat pu_flat;
+/* Raised when a declaration below or a public struct changes its meaning or layout: to be compared before any other call. */
+#define PU_ABI 1
+PU_DEF int pu_abi(void);
+/* Bytes of a public struct or type ("pu_real", "pu_int", "pu_fit_options" ..) in this library; 0: not known. */
+PU_DEF size_t pu_sizeof(const char *name);
+/* NULL: no memory (or compiled with PU_NO_MALLOC). A name that no model has is told by the status of the next call. */
+PU_DEF pu_flat *pu_flat_new(const char *model);
+PU_DEF void pu_flat_free(pu_flat *f); /* NULL is fine */
+/* A key's value. The model is made anew by the next call that needs it where one of its keys has changed. */
+PU_DEF int pu_flat_set_number(pu_flat *f, const char *key, double value);
+PU_DEF int pu_flat_set_text(pu_flat *f, const char *key, const char *value);
+PU_DEF int pu_flat_set_array(pu_flat *f, const char *key, const void *values, int type, pu_int count);
+/* n data of m entries: entry (i, j) is at the address y + i row + j column (strides in bytes, any sign). NaN is a gap. */
+PU_DEF int pu_flat_data(pu_flat *f, pu_int n, pu_int m, const void *y, int type, pu_int row, pu_int column);
+/* Gaps in these data where a byte is 0; strides of its own. To be called after pu_flat_data. */
+PU_DEF int pu_flat_mask(pu_flat *f, const unsigned char *mask, pu_int row, pu_int column);
+/* The same as lists: datum i holds y[start[i]] .. y[start[i+1] - 1], whose rows index tells. index_type: of start and index, 'i' or 'l'. */
+PU_DEF int pu_flat_lists(pu_flat *f, pu_int n, pu_int m, const void *start, const void *index, int index_type, const void *y, int type);
+/* Called after every step of a fit; nonzero ends it, with the best so far. Within it numbers of the fit can be asked for. NULL: none. */
+PU_DEF int pu_flat_progress(pu_flat *f, int (*progress)(pu_flat *f, void *user), void *user);
+/* theta: number "params" of them. start writes it, fit changes it, the others read it. Arrays that may be NULL say so. */
+PU_DEF int pu_flat_start(pu_flat *f, pu_real *theta);
+PU_DEF int pu_flat_fit(pu_flat *f, pu_real *theta);
+PU_DEF int pu_flat_gradient(pu_flat *f, const pu_real *theta, pu_real *grad, pu_real *se);          /* params each; se may be NULL */
+PU_DEF int pu_flat_nll(pu_flat *f, const pu_real *theta);                                           /* numbers "nll", "nll_se" */
+PU_DEF int pu_flat_posterior(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *variance);   /* data x latent, NULL: not wanted */
+PU_DEF int pu_flat_predict(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *fit, pu_real *variance); /* data x rows, likewise */
+PU_DEF int pu_flat_simulate(pu_flat *f, const pu_real *theta, pu_int n, uint64_t seed, pu_real *z, pu_real *y); /* n x latent, n x rows, likewise */
+PU_DEF int pu_flat_errors(pu_flat *f, const pu_real *theta, pu_real *se);                           /* params, see pu_fit_errors */
+PU_DEF int pu_flat_save(pu_flat *f, const pu_real *theta, const char *notes, const char *file);     /* notes may be NULL */
+PU_DEF int pu_flat_load(pu_flat *f, const char *file, pu_real *theta);
+/* Numbers: params, latent, rows (making the model where that is needed); data; status; of the last fit: objective, objective_se, penalty, steps (done), gradients,
+   rejected, doubtful, gradient, gradient_se, validation, best, best_step, stop, converged (1: converged, at a boundary, or gradient small), boundaries, start, starts, failed, near_best;
+   of the last call: nll, nll_se, nll_95, samples, iterations, engine, bytes, exact, seconds, rounding_error, solver_error. NaN: not known. */
+PU_DEF double pu_flat_number(pu_flat *f, const char *name);
+/* Texts: explain, status (its name), plan (of the last call), fit_plan, stop (why the last fit ended), fit (it in one line), model. "": not known. Valid until the next call. */
+PU_DEF const char *pu_flat_text(pu_flat *f, const char *name);
+/* Entry i of theta: its name (valid until the next call; "": there is none), its scale (pu_scale: 0 free, 1 log, 2 atanh, 3 logit; -1), and its natural value. */
+PU_DEF const char *pu_flat_param_name(pu_flat *f, pu_int i);
+PU_DEF int pu_flat_param_scale(pu_flat *f, pu_int i);
+PU_DEF double pu_flat_param_natural(pu_flat *f, pu_int i, double theta);
 
 /* ---- for those who write a device: nothing below is needed to use the library ----------------------- */
 
@@ -35391,6 +35487,892 @@ PU_DEF const char *pu_check_explain(const pu_check_report *report, int full, cha
     else if (!full)
         pu__put_number(&out, "no mistake found, functions tested: ", tested);
     return text;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>flat   a handle with keys and values, for bindings from other languages
+   A key of the model is kept until the model is made of all of them; a key of the options goes to its field at once.
+   ------------------------------------------------------------------------------------------------ */
+
+/* A value of the model's, or a text of the options'; the array or text follows the struct. */
+typedef struct pu__flat_entry {
+    struct pu__flat_entry *next;
+    double number;
+    pu_int count; /* entries of the array */
+    void *array;
+    char key[64];
+} pu__flat_entry;
+
+struct pu_flat {
+    int kind;         /* place in pu__flat_models, -1: none */
+    int made;         /* the model is that of the keys */
+    pu__flat_entry *first; /* in the order of their first values */
+    pu_model inner, outer, *model;
+    pu_op Phi;
+    pu_part parts[64];
+    pu_fit_options fit;
+    pu_data data;
+    void *y, *start, *index;
+    int (*progress)(pu_flat *f, void *user);
+    void *user;
+    pu_workspace ws;
+    const pu_fit_report *now; /* of the last fit; NULL: there was none */
+    int of_fit;               /* the last call was one */
+    int exact;                /* variances of the last call */
+    pu_fit_report fitted;
+    pu_report report;
+    pu_param param;
+    char why[900], text[1500]; /* of a refusal of this storey; what an accessor returned */
+};
+
+static const char pu__flat_models[] =
+    "factors ppca sparse regression neural noisy_ar state_space dynamic_factors structural field effects";
+static const char *const pu__flat_keys[] = {
+    "rows latent", "rows latent", "rows latent Phi", "rows latent Phi", "points inputs hidden features X", "steps order",
+    "steps states start", "steps outputs states start", "steps parts times", "size edge alpha intrinsic",
+    "rows columns X method level. slope. levels."};
+static const char pu__flat_all[] = "regressors regressors.columns regressors.data";
+static const char pu__flat_parts[] = "level slope season season_trig cycle ar matern12 matern32 matern52 ma no_irregular";
+
+/* A key of options or a number of a report: where it is, and as what: n pu_int, i int, d double, u uint64_t, w uint32_t, z size_t,
+   t a text. words: those of an enumeration. */
+typedef struct {
+    const char *key;
+    size_t at;
+    char as;
+    const char *words;
+} pu__flat_slot;
+
+#define PU__FIT(field) offsetof(pu_fit_options, field)
+static const pu__flat_slot pu__flat_options[] = {
+    {"steps", PU__FIT(steps), 'n', NULL},
+    {"optimizer", PU__FIT(optimizer), 'i', "default adam sgd lbfgs"},
+    {"rate", PU__FIT(rate), 'd', NULL},
+    {"schedule", PU__FIT(schedule), 'i', "constant cosine hyperbolic tail"},
+    {"decay", PU__FIT(decay), 'd', NULL},
+    {"momentum", PU__FIT(momentum), 'd', NULL},
+    {"beta1", PU__FIT(beta1), 'd', NULL},
+    {"beta2", PU__FIT(beta2), 'd', NULL},
+    {"epsilon", PU__FIT(epsilon), 'd', NULL},
+    {"history", PU__FIT(history), 'n', NULL},
+    {"batch", PU__FIT(batch), 'n', NULL},
+    {"accumulate", PU__FIT(accumulate), 'n', NULL},
+    {"fixed_probes", PU__FIT(fixed_probes), 'i', NULL},
+    {"dense", PU__FIT(dense), 'i', NULL},
+    {"warm_start", PU__FIT(warm_start), 'i', NULL},
+    {"tolerance", PU__FIT(tolerance), 'd', NULL},
+    {"checkpoint", PU__FIT(checkpoint), 't', NULL},
+    {"checkpoint_every", PU__FIT(checkpoint_every), 'n', NULL},
+    {"resume", PU__FIT(resume), 'i', NULL},
+    {"starts", PU__FIT(starts), 'n', NULL},
+    {"samples", PU__FIT(gradient.samples), 'n', NULL},
+    {"kind", PU__FIT(gradient.kind), 'i', "network output monte_carlo exact"},
+    {"engine", PU__FIT(gradient.engine), 'i', "default iterative dense dual banded kalman cholmod schur auto"},
+    {"seed", PU__FIT(gradient.seed), 'u', NULL},
+    {"probe_step", PU__FIT(gradient.step), 'w', NULL},
+    {"threads", PU__FIT(gradient.threads), 'i', NULL},
+    {"lanes", PU__FIT(gradient.lanes), 'i', NULL},
+    {"groups", PU__FIT(gradient.groups), 'n', NULL},
+    {"error", PU__FIT(gradient.error), 'd', NULL},
+    {"most_samples", PU__FIT(gradient.most_samples), 'n', NULL},
+    {"most_iterations", PU__FIT(gradient.most_iterations), 'n', NULL},
+    {"rao_blackwell", PU__FIT(gradient.rao_blackwell), 'i', NULL},
+    {"iterations", PU__FIT(gradient.solve.iterations), 'n', NULL},
+    {"solver", PU__FIT(gradient.solve.solver), 'i', "cg pcg sd gd"},
+    {"solver_tolerance", PU__FIT(gradient.solve.tolerance), 'd', NULL},
+    {"adjoint", PU__FIT(gradient.solve.adjoint), 'i', "full shortcut reorthogonal auto"},
+    {"preconditioner", PU__FIT(gradient.solve.preconditioner), 'i', "diagonal ssor incomplete"}};
+#undef PU__FIT
+
+#define PU__OF(field) offsetof(pu_fit_report, field)
+static const pu__flat_slot pu__flat_of_fit[] = {
+    {"objective", PU__OF(objective), 'd', NULL},     {"objective_se", PU__OF(objective_se), 'd', NULL},
+    {"penalty", PU__OF(penalty), 'd', NULL},         {"steps", PU__OF(step), 'n', NULL},
+    {"gradients", PU__OF(gradients), 'n', NULL},     {"rejected", PU__OF(rejected), 'n', NULL},
+    {"doubtful", PU__OF(doubtful), 'n', NULL},       {"gradient", PU__OF(gradient), 'd', NULL},
+    {"gradient_se", PU__OF(gradient_se), 'd', NULL}, {"validation", PU__OF(validation), 'd', NULL},
+    {"best", PU__OF(best), 'd', NULL},               {"best_step", PU__OF(best_step), 'n', NULL},
+    {"stop", PU__OF(stop), 'i', NULL},               {"boundaries", PU__OF(boundaries), 'n', NULL},
+    {"start", PU__OF(start), 'n', NULL},             {"starts", PU__OF(starts), 'n', NULL},
+    {"failed", PU__OF(failed), 'n', NULL},           {"near_best", PU__OF(near_best), 'n', NULL}};
+#undef PU__OF
+#define PU__OF(field) offsetof(pu_report, field)
+static const pu__flat_slot pu__flat_of_call[] = {
+    {"nll", PU__OF(nll), 'd', NULL},         {"nll_se", PU__OF(nll_se), 'd', NULL},
+    {"nll_95", PU__OF(nll_95), 'd', NULL},   {"samples", PU__OF(samples), 'n', NULL},
+    {"engine", PU__OF(engine), 'i', NULL},   {"iterations", PU__OF(iterations), 'n', NULL},
+    {"bytes", PU__OF(bytes), 'z', NULL},     {"rounding_error", PU__OF(rounding_error), 'd', NULL},
+    {"seconds", PU__OF(seconds), 'd', NULL}, {"solver_error", PU__OF(solver_error), 'd', NULL}};
+#undef PU__OF
+#define PU__COUNT(table) ((int)(sizeof(table) / sizeof((table)[0])))
+
+PU_DEF int pu_abi(void) { return PU_ABI; }
+
+/* Bytes of a public type by its name. */
+PU_DEF size_t pu_sizeof(const char *name)
+{
+#define PU__SIZE(type) {#type, sizeof(type)}
+    static const struct {
+        const char *name;
+        size_t bytes;
+    } sizes[] = {PU__SIZE(pu_real), PU__SIZE(pu_int), PU__SIZE(pu_lgm), PU__SIZE(pu_data), PU__SIZE(pu_op), PU__SIZE(pu_model),
+                 PU__SIZE(pu_options), PU__SIZE(pu_solve_options), PU__SIZE(pu_fit_options), PU__SIZE(pu_report),
+                 PU__SIZE(pu_fit_report), PU__SIZE(pu_workspace), PU__SIZE(pu_gradient_result), PU__SIZE(pu_posterior_result),
+                 PU__SIZE(pu_predict_result), PU__SIZE(pu_param), PU__SIZE(pu_part), PU__SIZE(pu_group), PU__SIZE(pu_saved)};
+#undef PU__SIZE
+    for (int i = 0; name && i < PU__COUNT(sizes); i++) {
+        const char *known = sizes[i].name;
+        /* A float build has puf_ in its names, a caller may ask by either. */
+        if (!strcmp(strchr(known, '_'), strchr(name, '_') ? strchr(name, '_') : "") && !strncmp(name, "pu", 2))
+            return sizes[i].bytes;
+    }
+    return 0;
+}
+
+/* The place of a word among words with spaces between, or -1; one that ends with a dot stands for all that begin so. */
+PU__FN int pu__flat_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (int place = 0; *words; place++) {
+        size_t n = strcspn(words, " ");
+        int prefix = words[n - 1] == '.' && length > n;
+        if ((n == length || prefix) && !strncmp(words, word, n))
+            return place;
+        words += n + (words[n] == ' ');
+    }
+    return -1;
+}
+
+/* A refusal about a key: "key (because: list)". */
+PU__FN int pu__flat_refuse(pu_flat *f, pu_status status, const char *key, const char *because, const char *list)
+{
+    pu__text out = {f->why, 0, sizeof f->why};
+    f->why[0] = 0;
+    f->of_fit = 0;
+    pu__report_clear(&f->report);
+    pu__put(&out, key);
+    pu__put(&out, " (");
+    pu__put(&out, because);
+    pu__put(&out, list);
+    pu__put(&out, ")");
+    return pu__refuse(&f->report, status, f->why);
+}
+
+/* Refuses a key that is not there, with those that are. */
+PU__FN int pu__flat_unknown(pu_flat *f, const char *key)
+{
+    char list[800];
+    pu__text out = {list, 0, sizeof list};
+    list[0] = 0;
+    if (f->kind < 0)
+        return pu__flat_refuse(f, PU_E_ARGUMENT, "model", "no such name; there are: ", pu__flat_models);
+    pu__put(&out, pu__flat_keys[f->kind]);
+    pu__put(&out, " ");
+    pu__put(&out, pu__flat_all);
+    for (int i = 0; i < PU__COUNT(pu__flat_options); i++) {
+        pu__put(&out, " ");
+        pu__put(&out, pu__flat_options[i].key);
+    }
+    return pu__flat_refuse(f, PU_E_ARGUMENT, key, "no such key here; there are: ", list);
+}
+
+/* Gives the model back, before what it borrows changes. */
+PU__FN void pu__flat_drop(pu_flat *f)
+{
+    pu_model_free(&f->outer);
+    pu_model_free(&f->inner);
+    f->model = NULL;
+    f->made = 0;
+}
+
+/* The entry of a key, or NULL. */
+PU__FN pu__flat_entry *pu__flat_find(pu_flat *f, const char *key)
+{
+    pu__flat_entry *entry = f->first;
+    while (entry && strcmp(entry->key, key))
+        entry = entry->next;
+    return entry;
+}
+
+/* The entry of a key with room for an array of so many bytes, in place of one that was there. NULL: no memory. */
+PU__FN pu__flat_entry *pu__flat_enter(pu_flat *f, const char *key, size_t bytes)
+{
+    pu__flat_entry **link = &f->first, *entry;
+    while (*link && strcmp((*link)->key, key))
+        link = &(*link)->next;
+    entry = (pu__flat_entry *)pu__alloc(&f->ws.allocator, sizeof *entry + bytes);
+    if (!entry)
+        return NULL;
+    memset(entry, 0, sizeof *entry);
+    entry->array = entry + 1;
+    memcpy(entry->key, key, strlen(key) + 1);
+    if (*link)
+        entry->next = (*link)->next;
+    pu__release(&f->ws.allocator, *link, 0);
+    *link = entry;
+    return entry;
+}
+
+/* Is this a key of the model's, with a value of this kind? Then the model is given back. form: n number, t text, a array. */
+PU__FN int pu__flat_key(pu_flat *f, const char *key, char form)
+{
+    static const char texts[] = "start parts edge method", arrays[] = "Phi X times size regressors level. slope.";
+    char is = 'n';
+    if (!key || f->kind < 0 || strlen(key) >= sizeof f->first->key)
+        return pu__flat_unknown(f, key && strlen(key) < 64 ? key : "key");
+    if (pu__flat_word(pu__flat_keys[f->kind], key) < 0 && pu__flat_word(pu__flat_all, key) < 0)
+        return pu__flat_unknown(f, key);
+    if (pu__flat_word(texts, key) >= 0) is = 't';
+    if (pu__flat_word(arrays, key) >= 0) is = 'a';
+    if (is != form)
+        return pu__flat_refuse(f, PU_E_ARGUMENT, key, is == 'n' ? "a number" : is == 't' ? "a text" : "an array", " is wanted");
+    pu__flat_drop(f);
+    return PU_OK;
+}
+
+PU_DEF pu_flat *pu_flat_new(const char *model)
+{
+    pu_workspace none;
+    pu_flat *f;
+    memset(&none, 0, sizeof none);
+    f = (pu_flat *)pu__alloc(&none.allocator, sizeof *f);
+    if (!f)
+        return NULL;
+    memset(f, 0, sizeof *f);
+    pu__report_clear(&f->report);
+    f->kind = model && *model ? pu__flat_word(pu__flat_models, model) : -1;
+    return f;
+}
+
+PU_DEF void pu_flat_free(pu_flat *f)
+{
+    pu_allocator plain;
+    if (!f)
+        return;
+    plain = f->ws.allocator;
+    pu__flat_drop(f);
+    while (f->first) {
+        pu__flat_entry *next = f->first->next;
+        pu__release(&plain, f->first, 0);
+        f->first = next;
+    }
+    pu__release(&plain, f->y, 0);
+    pu__release(&plain, f->start, 0);
+    pu__release(&plain, f->index, 0);
+    pu_workspace_free(&f->ws);
+    pu__release(&plain, f, 0);
+}
+
+/* The line of a table that has this key, or NULL. */
+PU__FN const pu__flat_slot *pu__flat_field(const pu__flat_slot *table, int count, const char *key)
+{
+    for (int i = 0; key && i < count; i++)
+        if (!strcmp(table[i].key, key))
+            return table + i;
+    return NULL;
+}
+
+/* Writes a number to a field; 0: it does not fit there. */
+PU__FN int pu__flat_write(void *options, const pu__flat_slot *field, double value)
+{
+    char *at = (char *)options + field->at;
+    double most = field->as == 'i' ? 2147483647.0 : field->as == 'w' ? 4294967295.0 : 9007199254740992.0;
+    double least = field->as == 'u' || field->as == 'w' ? 0 : -most;
+    pu_int whole;
+    if (field->as == 'd') {
+        memcpy(at, &value, sizeof value);
+        return 1;
+    }
+    if (!(value >= least && value <= most) || floor(value) < value || (double)(pu_int)value < value)
+        return 0;
+    whole = (pu_int)value;
+    if (field->as == 'n')
+        memcpy(at, &whole, sizeof whole);
+    else if (field->as == 'u')
+        *(uint64_t *)(void *)at = (uint64_t)value;
+    else if (field->as == 'w')
+        *(uint32_t *)(void *)at = (uint32_t)value;
+    else {
+        int small = (int)whole;
+        memcpy(at, &small, sizeof small);
+    }
+    return 1;
+}
+
+PU_DEF int pu_flat_set_number(pu_flat *f, const char *key, double value)
+{
+    const pu__flat_slot *field = pu__flat_field(pu__flat_options, PU__COUNT(pu__flat_options), key);
+    pu__flat_entry *entry;
+    int status;
+    if (!f)
+        return PU_E_NULL;
+    if (field && (field->words || field->as == 't'))
+        return pu__flat_refuse(f, PU_E_ARGUMENT, key, "a text is wanted: ", field->words ? field->words : "the name of a file");
+    if (field && !pu__flat_write(&f->fit, field, value))
+        return pu__flat_refuse(f, PU_E_ARGUMENT, key, "a whole number is wanted", field->as == 'n' || field->as == 'i' ? "" : " from 0 on");
+    if (field)
+        return PU_OK;
+    status = pu__flat_key(f, key, 'n');
+    if (status)
+        return status;
+    if (!(value >= 0 && value < 9e15) || floor(value) < value || (double)(pu_int)value < value)
+        return pu__flat_refuse(f, PU_E_ARGUMENT, key, "a whole number from 0 on is wanted", "");
+    entry = pu__flat_enter(f, key, 0);
+    if (!entry)
+        return pu__flat_refuse(f, PU_E_MEMORY, key, "no room", "");
+    entry->number = value;
+    return PU_OK;
+}
+
+PU_DEF int pu_flat_set_text(pu_flat *f, const char *key, const char *value)
+{
+    const pu__flat_slot *field = pu__flat_field(pu__flat_options, PU__COUNT(pu__flat_options), key);
+    pu__flat_entry *entry;
+    int status;
+    if (!f)
+        return PU_E_NULL;
+    if (!value)
+        return pu__flat_refuse(f, PU_E_NULL, key ? key : "key", "a text is wanted", "");
+    if (field && field->words) {
+        int place = pu__flat_word(field->words, value);
+        if (place < 0)
+            return pu__flat_refuse(f, PU_E_ARGUMENT, key, "no such word; there are: ", field->words);
+        (void)pu__flat_write(&f->fit, field, place);
+        return PU_OK;
+    }
+    if (field && field->as != 't')
+        return pu__flat_refuse(f, PU_E_ARGUMENT, key, "a number is wanted", "");
+    status = field ? PU_OK : pu__flat_key(f, key, 't');
+    if (status)
+        return status;
+    entry = pu__flat_enter(f, key, strlen(value) + 1);
+    if (!entry)
+        return pu__flat_refuse(f, PU_E_MEMORY, key, "no room", "");
+    memcpy(entry->array, value, strlen(value) + 1);
+    if (field)
+        f->fit.checkpoint = (const char *)entry->array;
+    return PU_OK;
+}
+
+/* Bytes of an entry of a type; 0: no such type. */
+PU__FN pu_int pu__flat_width(int type)
+{
+    return type == 'd' || type == 'l' ? 8 : type == 'f' || type == 'i' ? 4 : type == 'b';
+}
+
+/* An entry of a caller's array, at any address. */
+PU__FN double pu__flat_read(const void *at, int type)
+{
+    double d;
+    float s;
+    int32_t i;
+    int64_t l;
+    switch (type) {
+    case 'd': memcpy(&d, at, sizeof d); return d;
+    case 'f': memcpy(&s, at, sizeof s); return (double)s;
+    case 'i': memcpy(&i, at, sizeof i); return (double)i;
+    case 'l': memcpy(&l, at, sizeof l); return (double)l;
+    default: return (double)*(const unsigned char *)at;
+    }
+}
+
+/* A whole number to a pu_int or an int32_t; one that is none, or too large, becomes one that every check refuses. */
+PU__FN pu_int pu__flat_whole(double x)
+{
+    return x >= 0 && x < 2147483648.0 * 1048576 && !(floor(x) < x) && !((double)(pu_int)x < x) ? (pu_int)x : PU_ZERO;
+}
+
+PU_DEF int pu_flat_set_array(pu_flat *f, const char *key, const void *values, int type, pu_int count)
+{
+    const char *from = (const char *)values;
+    pu__flat_entry *entry;
+    int status;
+    if (!f)
+        return PU_E_NULL;
+    if (pu__flat_field(pu__flat_options, PU__COUNT(pu__flat_options), key))
+        return pu__flat_refuse(f, PU_E_ARGUMENT, key, "not an array", "");
+    status = pu__flat_key(f, key, 'a');
+    if (status)
+        return status;
+    if (!pu__flat_width(type))
+        return pu__flat_refuse(f, PU_E_ARGUMENT, key, "no such type; there are: ", "d f i l b");
+    if (count < 0 || (double)count > (double)PTRDIFF_MAX / 16)
+        return pu__flat_refuse(f, PU_E_OVERFLOW, key, "its length", "");
+    if (!values && count)
+        return pu__flat_refuse(f, PU_E_NULL, key, "an array is wanted", "");
+    entry = pu__flat_enter(f, key, (size_t)count * 8);
+    if (!entry)
+        return pu__flat_refuse(f, PU_E_MEMORY, key, "no room", "");
+    entry->count = count;
+    for (pu_int i = 0; i < count; i++, from += pu__flat_width(type)) {
+        double x = pu__flat_read(from, type);
+        if (!strcmp(key, "size"))
+            ((pu_int *)entry->array)[i] = pu__flat_whole(x);
+        else if (!strncmp(key, "level.", 6))
+            ((int32_t *)entry->array)[i] = x < 2147483647.0 ? (int32_t)pu__flat_whole(x) : -1;
+        else if (!strcmp(key, "times"))
+            ((double *)entry->array)[i] = x;
+        else
+            ((pu_real *)entry->array)[i] = (pu_real)x;
+    }
+    return PU_OK;
+}
+
+/* The number of a key, 0 where it was not given. */
+PU__FN pu_int pu__flat_size(pu_flat *f, const char *key)
+{
+    pu__flat_entry *entry = pu__flat_find(f, key);
+    return entry ? (pu_int)entry->number : 0;
+}
+
+/* The word of a key's text; a text that was not given counts as the first. -1: refused, and told. */
+PU__FN int pu__flat_choice(pu_flat *f, const char *key, const char *words)
+{
+    pu__flat_entry *entry = pu__flat_find(f, key);
+    int place = entry ? pu__flat_word(words, (const char *)entry->array) : 0;
+    if (place < 0)
+        (void)pu__flat_refuse(f, PU_E_ARGUMENT, key, "no such word; there are: ", words);
+    return place;
+}
+
+/* The array of a key, which must have a x b entries; refused, and told, otherwise. */
+PU__FN const void *pu__flat_array(pu_flat *f, const char *key, pu_int a, pu_int b, int needed)
+{
+    pu__flat_entry *entry = pu__flat_find(f, key);
+    if (!entry && needed)
+        (void)pu__flat_refuse(f, PU_E_NULL, key, "it was not given", "");
+    else if (entry && (a < 0 || b < 0 || (double)a * (double)b - (double)entry->count != 0))
+        (void)pu__flat_refuse(f, PU_E_SIZE, key, "its length is not the product of the sizes that were given", "");
+    return entry ? entry->array : NULL;
+}
+
+/* A structural model from the text of its parts. */
+PU__FN pu_status pu__flat_structural(pu_flat *f)
+{
+    pu__flat_entry *entry = pu__flat_find(f, "parts");
+    const char *at = entry ? (const char *)entry->array : "";
+    pu_int steps = pu__flat_size(f, "steps"), count = 0;
+    const double *times = (const double *)pu__flat_array(f, "times", steps, 1, 0);
+    if (f->report.status)
+        return f->report.status;
+    while (*at) {
+        char word[24];
+        pu_part part;
+        size_t n = strcspn(at, " :!");
+        memset(&part, 0, sizeof part);
+        memcpy(word, at, n < sizeof word ? n : 0);
+        word[n < sizeof word ? n : 0] = 0;
+        at += n;
+        if (pu__flat_word(pu__flat_parts, word) < 0 || count == PU__COUNT(f->parts))
+            return (pu_status)pu__flat_refuse(f, PU_E_ARGUMENT, "parts", "at most 64 of: ", pu__flat_parts);
+        part.kind = (pu_part_kind)pu__flat_word(pu__flat_parts, word);
+        at += *at == ':';
+        for (; *at >= '0' && *at <= '9' && part.size < 100000000; at++)
+            part.size = 10 * part.size + (*at - '0');
+        part.constant = *at == '!';
+        at += *at == '!';
+        if (*at && *at != ' ')
+            return (pu_status)pu__flat_refuse(f, PU_E_ARGUMENT, "parts", "a size behind a colon, ! behind what is constant", "");
+        at += strspn(at, " ");
+        f->parts[count++] = part;
+    }
+    if (times)
+        return pu_model_structural_at(&f->inner, steps, times, f->parts, count, &f->report);
+    return pu_model_structural(&f->inner, steps, f->parts, count, &f->report);
+}
+
+/* A field; one word for the edges of all axes. */
+PU__FN pu_status pu__flat_lattice(pu_flat *f)
+{
+    pu__flat_entry *size = pu__flat_find(f, "size");
+    int place = pu__flat_choice(f, "edge", "neumann periodic");
+    pu_int alpha = pu__flat_size(f, "alpha");
+    pu_edge edge[3];
+    if (place < 0)
+        return f->report.status;
+    if (!size || size->count < 1 || size->count > 3 || alpha > 2)
+        return (pu_status)pu__flat_refuse(f, PU_E_ARGUMENT, "size, alpha", "1 to 3 axes, alpha 1 or 2", "");
+    edge[0] = edge[1] = edge[2] = (pu_edge)place;
+    return pu_model_field(&f->inner, (int)size->count, (const pu_int *)size->array, edge, alpha ? (int)alpha : 2,
+                          pu__flat_size(f, "intrinsic") != 0, &f->report);
+}
+
+/* What belongs to a group beside its levels: the entry whose key is `what`, then the group's name. */
+PU__FN pu__flat_entry *pu__flat_of_group(pu_flat *f, const char *what, const char *name)
+{
+    char key[80];
+    pu__text out = {key, 0, sizeof key};
+    key[0] = 0;
+    pu__put(&out, what);
+    pu__put(&out, name);
+    return pu__flat_find(f, key);
+}
+
+/* Mixed effects: a group for each level.NAME, in their order. */
+PU__FN pu_status pu__flat_effects(pu_flat *f)
+{
+    pu_int rows = pu__flat_size(f, "rows"), columns = pu__flat_size(f, "columns"), count = 0;
+    int method = pu__flat_choice(f, "method", "ml reml");
+    const pu_real *X = (const pu_real *)pu__flat_array(f, "X", rows, columns, columns > 0);
+    pu_group group[32];
+    memset(group, 0, sizeof group);
+    for (pu__flat_entry *entry = f->first; entry && !f->report.status; entry = entry->next) {
+        const char *name = entry->key + 6;
+        pu__flat_entry *levels, *slope;
+        if (strncmp(entry->key, "level.", 6))
+            continue;
+        if (count == PU__COUNT(group))
+            return (pu_status)pu__flat_refuse(f, PU_E_ARGUMENT, entry->key, "at most 32 groups", "");
+        levels = pu__flat_of_group(f, "levels.", name);
+        slope = pu__flat_of_group(f, "slope.", name);
+        group[count].level = (const int32_t *)pu__flat_array(f, entry->key, rows, 1, 1);
+        if (slope)
+            group[count].slope = (const pu_real *)pu__flat_array(f, slope->key, rows, 1, 1);
+        if (levels)
+            group[count].levels = (pu_int)levels->number;
+        for (pu_int i = 0; !levels && i < entry->count; i++)
+            if (group[count].level[i] >= group[count].levels)
+                group[count].levels = (pu_int)group[count].level[i] + 1;
+        group[count++].name = name;
+    }
+    if (f->report.status)
+        return f->report.status;
+    return pu_model_effects(&f->inner, rows, count, group, columns, X, (pu_method)method, &f->report);
+}
+
+/* The model of the keys, without regressors. */
+PU__FN pu_status pu__flat_inner(pu_flat *f)
+{
+    pu_model *model = &f->inner;
+    pu_report *report = &f->report;
+    pu_int rows = pu__flat_size(f, "rows"), latent = pu__flat_size(f, "latent"), steps = pu__flat_size(f, "steps");
+    pu_int states = pu__flat_size(f, "states"), points = pu__flat_size(f, "points"), inputs = pu__flat_size(f, "inputs");
+    const void *array = NULL;
+    int start = pu__flat_choice(f, "start", "zero stationary given diffuse");
+    if (f->kind == 2 || f->kind == 3)
+        array = pu__flat_array(f, "Phi", rows, latent, 1);
+    if (f->kind == 4)
+        array = pu__flat_array(f, "X", points, inputs, 1);
+    if (report->status)
+        return report->status;
+    f->Phi = pu_op_dense(rows, latent, (const pu_real *)array);
+    switch (f->kind) {
+    case 0: return pu_model_factors(model, rows, latent, report);
+    case 1: return pu_model_ppca(model, rows, latent, report);
+    case 2: return pu_model_sparse(model, &f->Phi, report);
+    case 3: return pu_model_regression(model, &f->Phi, report);
+    case 4:
+        return pu_model_neural(model, points, inputs, (const pu_real *)array, pu__flat_size(f, "hidden"), pu__flat_size(f, "features"),
+                               report);
+    case 5: return pu_model_noisy_ar(model, steps, pu__flat_size(f, "order"), report);
+    case 6: return pu_model_state_space(model, steps, states, (pu_ssm_start)start, report);
+    case 7: return pu_model_dynamic_factors(model, steps, pu__flat_size(f, "outputs"), states, (pu_ssm_start)start, report);
+    case 8: return pu__flat_structural(f);
+    case 9: return pu__flat_lattice(f);
+    default: return pu__flat_effects(f);
+    }
+}
+
+/* Entries of y, also of a model that has not been set. */
+PU__FN pu_int pu__flat_rows(const pu_model *model)
+{
+    return model->lgm.Phi ? model->lgm.Phi->rows : model->Phi.rows;
+}
+
+/* Makes the model where that is not done; begins a call. */
+PU__FN pu_status pu__flat_ready(pu_flat *f)
+{
+    pu_status status;
+    f->of_fit = 0;
+    pu__report_clear(&f->report);
+    if (f->made)
+        return PU_OK;
+    if (f->kind < 0)
+        return (pu_status)pu__flat_unknown(f, "model");
+    pu__flat_drop(f);
+    status = pu__flat_inner(f);
+    f->model = &f->inner;
+    if (!status && pu__flat_find(f, "regressors")) {
+        pu_int p = pu__flat_size(f, "regressors.columns"), n = pu__flat_size(f, "regressors.data"), rows = pu__flat_rows(&f->inner);
+        const pu_real *X = (const pu_real *)pu__flat_array(f, "regressors", p, (n ? n : 1) * rows, 1);
+        status = f->report.status;
+        if (!status)
+            status = pu_model_regressors(&f->outer, &f->inner, p, X, n, &f->report);
+        f->model = &f->outer;
+    }
+    if (status)
+        pu__flat_drop(f);
+    f->made = !status;
+    return status;
+}
+
+/* Begins a call that needs the model and these arrays. */
+PU__FN pu_status pu__flat_begin(pu_flat *f, const void *theta)
+{
+    pu_status status;
+    if (!f)
+        return PU_E_NULL;
+    status = pu__flat_ready(f);
+    if (!status && !theta)
+        status = (pu_status)pu__flat_refuse(f, PU_E_NULL, "theta", "number params of them", "");
+    return status;
+}
+
+/* Gives the data back and takes room for others. 0: no room, and told. */
+PU__FN int pu__flat_room(pu_flat *f, double entries, pu_int indices, pu_int starts)
+{
+    const pu_allocator *plain = &f->ws.allocator;
+    pu__release(plain, f->y, 0);
+    pu__release(plain, f->start, 0);
+    pu__release(plain, f->index, 0);
+    memset(&f->data, 0, sizeof f->data);
+    f->y = f->start = f->index = NULL;
+    if (entries > (double)PTRDIFF_MAX / 16)
+        return 0;
+    f->y = pu__alloc(plain, ((size_t)entries + 1) * sizeof(pu_real));
+    f->index = pu__alloc(plain, ((size_t)indices + 1) * sizeof(pu_int));
+    f->start = pu__alloc(plain, ((size_t)starts + 1) * sizeof(pu_int));
+    return f->y && f->index && f->start;
+}
+
+PU_DEF int pu_flat_data(pu_flat *f, pu_int n, pu_int m, const void *y, int type, pu_int row, pu_int column)
+{
+    pu_int gaps = 0;
+    pu_real *to;
+    if (!f)
+        return PU_E_NULL;
+    if (!y || n < 1 || m < 1 || !pu__flat_width(type))
+        return pu__flat_refuse(f, y ? PU_E_ARGUMENT : PU_E_NULL, "data", "n, m from 1 on, and y of a type of: ", "d f i l b");
+    if (!pu__flat_room(f, (double)n * (double)m, 0, 0))
+        return pu__flat_refuse(f, PU_E_MEMORY, "data", "no room", "");
+    to = (pu_real *)f->y;
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j < m; j++, to++) {
+            *to = (pu_real)pu__flat_read((const char *)y + i * row + j * column, type);
+            gaps += isnan(*to) != 0;
+        }
+    f->data = gaps ? pu_data_nan(n, m, (pu_real *)f->y) : pu_data_full(n, m, (pu_real *)f->y);
+    return PU_OK;
+}
+
+PU_DEF int pu_flat_mask(pu_flat *f, const unsigned char *mask, pu_int row, pu_int column)
+{
+    pu_int gaps = 0;
+    if (!f)
+        return PU_E_NULL;
+    if (!mask || !f->data.y || f->data.kind == PU_DATA_LISTS)
+        return pu__flat_refuse(f, PU_E_NULL, "mask", "wanted with data of pu_flat_data", "");
+    for (pu_int i = 0; i < f->data.n; i++)
+        for (pu_int j = 0; j < f->data.m; j++)
+            if (!mask[i * row + j * column]) {
+                ((pu_real *)f->y)[i * f->data.m + j] = (pu_real)NAN;
+                gaps++;
+            }
+    if (gaps)
+        f->data = pu_data_nan(f->data.n, f->data.m, (pu_real *)f->y);
+    return PU_OK;
+}
+
+PU_DEF int pu_flat_lists(pu_flat *f, pu_int n, pu_int m, const void *start, const void *index, int index_type, const void *y, int type)
+{
+    const char *starts = (const char *)start, *indices = (const char *)index, *values = (const char *)y;
+    pu_int width = pu__flat_width(index_type), count;
+    if (!f)
+        return PU_E_NULL;
+    if (!start || !index || !y)
+        return pu__flat_refuse(f, PU_E_NULL, "lists", "start, index and y are wanted", "");
+    if (n < 1 || m < 1 || !pu__flat_width(type) || (index_type != 'i' && index_type != 'l'))
+        return pu__flat_refuse(f, PU_E_ARGUMENT, "lists", "n, m from 1 on; types: d f i l b, of start and index i l", "");
+    for (pu_int i = 0; i < n; i++)
+        if (!(pu__flat_read(starts + i * width, index_type) <= pu__flat_read(starts + (i + 1) * width, index_type)))
+            return pu__flat_refuse(f, PU_E_SIZE, "lists", "start must not fall", "");
+    count = pu__flat_whole(pu__flat_read(starts + n * width, index_type));
+    if (count < 0)
+        return pu__flat_refuse(f, PU_E_SIZE, "lists", "start[n] is not a number of entries", "");
+    if (!pu__flat_room(f, (double)count, count, n))
+        return pu__flat_refuse(f, PU_E_MEMORY, "lists", "no room", "");
+    for (pu_int i = 0; i <= n; i++)
+        ((pu_int *)f->start)[i] = pu__flat_whole(pu__flat_read(starts + i * width, index_type));
+    for (pu_int i = 0; i < count; i++) {
+        ((pu_int *)f->index)[i] = pu__flat_whole(pu__flat_read(indices + i * width, index_type));
+        ((pu_real *)f->y)[i] = (pu_real)pu__flat_read(values + i * pu__flat_width(type), type);
+    }
+    f->data = pu_data_lists(n, m, (const pu_int *)f->start, (const pu_int *)f->index, (const pu_real *)f->y);
+    return PU_OK;
+}
+
+PU_DEF int pu_flat_progress(pu_flat *f, int (*progress)(pu_flat *f, void *user), void *user)
+{
+    if (!f)
+        return PU_E_NULL;
+    f->progress = progress;
+    f->user = user;
+    return PU_OK;
+}
+
+/* The progress function of pu_fit, which calls that of the handle. */
+PU__FN int pu__flat_step(const pu_fit_report *now, void *user)
+{
+    pu_flat *f = (pu_flat *)user;
+    f->now = now;
+    return f->progress(f, f->user);
+}
+
+PU_DEF int pu_flat_start(pu_flat *f, pu_real *theta)
+{
+    pu_status status = pu__flat_begin(f, theta);
+    return status ? status : pu_model_start(f->model, &f->data, f->fit.gradient.seed, theta, &f->report);
+}
+
+PU_DEF int pu_flat_fit(pu_flat *f, pu_real *theta)
+{
+    pu_status status = pu__flat_begin(f, theta);
+    if (status)
+        return status;
+    f->fit.progress = f->progress ? pu__flat_step : NULL;
+    f->fit.user = f;
+    f->of_fit = 1;
+    f->now = &f->fitted;
+    status = pu_fit(f->model, &f->data, &f->fit, &f->ws, theta, &f->fitted);
+    f->now = &f->fitted;
+    return status;
+}
+
+PU_DEF int pu_flat_gradient(pu_flat *f, const pu_real *theta, pu_real *grad, pu_real *se)
+{
+    pu_status status = pu__flat_begin(f, theta);
+    return status ? status : pu_model_gradient(f->model, theta, &f->data, &f->fit.gradient, &f->ws, grad, se, &f->report);
+}
+
+PU_DEF int pu_flat_nll(pu_flat *f, const pu_real *theta)
+{
+    pu_status status = pu__flat_begin(f, theta);
+    double nll, se;
+    return status ? status : pu_model_nll(f->model, theta, &f->data, &f->fit.gradient, &f->ws, &nll, &se, &f->report);
+}
+
+PU_DEF int pu_flat_posterior(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *variance)
+{
+    pu_status status = pu__flat_begin(f, theta);
+    pu_posterior_result out;
+    if (status)
+        return status;
+    memset(&out, 0, sizeof out);
+    out.mean = mean;
+    out.variance = variance;
+    status = pu_model_posterior(f->model, theta, &f->data, &f->fit.gradient, &f->ws, &out, &f->report);
+    f->exact = out.exact;
+    return status;
+}
+
+PU_DEF int pu_flat_predict(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *fit, pu_real *variance)
+{
+    pu_status status = pu__flat_begin(f, theta);
+    pu_predict_result out;
+    if (status)
+        return status;
+    memset(&out, 0, sizeof out);
+    out.mean = mean;
+    out.fit = fit;
+    out.variance = variance;
+    status = pu_model_predict(f->model, theta, &f->data, &f->fit.gradient, &f->ws, &out, &f->report);
+    f->exact = out.exact;
+    return status;
+}
+
+PU_DEF int pu_flat_simulate(pu_flat *f, const pu_real *theta, pu_int n, uint64_t seed, pu_real *z, pu_real *y)
+{
+    pu_status status = pu__flat_begin(f, theta);
+    return status ? status : pu_model_simulate(f->model, theta, n, seed, &f->ws, z, y, &f->report);
+}
+
+PU_DEF int pu_flat_errors(pu_flat *f, const pu_real *theta, pu_real *se)
+{
+    pu_status status = pu__flat_begin(f, theta);
+    return status ? status : pu_fit_errors(f->model, &f->data, &f->fit.gradient, &f->ws, theta, se, &f->report);
+}
+
+PU_DEF int pu_flat_save(pu_flat *f, const pu_real *theta, const char *notes, const char *file)
+{
+    pu_status status = pu__flat_begin(f, theta);
+    return status ? status : pu_model_save(f->model, theta, notes, file, &f->report);
+}
+
+PU_DEF int pu_flat_load(pu_flat *f, const char *file, pu_real *theta)
+{
+    pu_status status = pu__flat_begin(f, theta);
+    return status ? status : pu_model_load(f->model, file, theta, NULL, 0, &f->report);
+}
+
+/* A field of a report as a number. */
+PU__FN double pu__flat_value(const void *report, const pu__flat_slot *field)
+{
+    const char *at = (const char *)report + field->at;
+    double d;
+    pu_int n;
+    size_t z;
+    int i;
+    switch (field->as) {
+    case 'd': memcpy(&d, at, sizeof d); return d;
+    case 'n': memcpy(&n, at, sizeof n); return (double)n;
+    case 'z': memcpy(&z, at, sizeof z); return (double)z;
+    default: memcpy(&i, at, sizeof i); return (double)i;
+    }
+}
+
+PU_DEF double pu_flat_number(pu_flat *f, const char *name)
+{
+    const pu__flat_slot *of_fit = pu__flat_field(pu__flat_of_fit, PU__COUNT(pu__flat_of_fit), name);
+    const pu__flat_slot *of_call = pu__flat_field(pu__flat_of_call, PU__COUNT(pu__flat_of_call), name);
+    int size = name ? pu__flat_word("params latent rows", name) : -1;
+    if (!f || !name)
+        return (double)NAN;
+    if (!strcmp(name, "status"))
+        return (double)(f->of_fit ? f->fitted.status : f->report.status);
+    if (!strcmp(name, "data"))
+        return (double)f->data.n;
+    if (!strcmp(name, "exact"))
+        return (double)f->exact;
+    if (!strcmp(name, "converged") && f->now)
+        return f->now->status >= 0 && (f->now->stop == PU_FIT_GRADIENT || f->now->stop == PU_FIT_CONVERGED || f->now->stop == PU_FIT_BOUNDARY);
+    if (of_fit && f->now)
+        return pu__flat_value(f->now, of_fit);
+    if (of_call)
+        return pu__flat_value(f->of_fit && f->now ? &f->now->last : &f->report, of_call);
+    if (size < 0 || (!f->made && pu__flat_ready(f)))
+        return (double)NAN;
+    if (size == 1)
+        return (double)(f->model->lgm.Gamma ? f->model->lgm.Gamma->rows : f->model->Gamma.rows);
+    return (double)(size ? pu__flat_rows(f->model) : f->model->params);
+}
+
+PU_DEF const char *pu_flat_text(pu_flat *f, const char *name)
+{
+    if (!f || !name)
+        return "";
+    switch (pu__flat_word("explain status plan fit_plan stop fit model", name)) {
+    case 0: return f->of_fit ? pu_fit_explain(&f->fitted, f->text, sizeof f->text) : pu_explain(&f->report, f->text, sizeof f->text);
+    case 1: return pu_status_name(f->of_fit ? f->fitted.status : f->report.status);
+    case 2: return f->of_fit && f->now ? f->now->last.plan : f->report.plan;
+    case 3: return f->now ? f->now->plan : "";
+    case 4: return f->now ? pu_fit_stop_text(f->now->stop) : "";
+    case 5: return f->now ? pu_fit_explain(f->now, f->text, sizeof f->text) : "";
+    case 6: return f->made ? f->model->name : "";
+    default: return "";
+    }
+}
+
+/* What entry i of theta is, in f->param. */
+PU__FN int pu__flat_param(pu_flat *f, pu_int i)
+{
+    return f && (f->made || !pu__flat_ready(f)) && !pu_model_param(f->model, i, &f->param);
+}
+
+PU_DEF const char *pu_flat_param_name(pu_flat *f, pu_int i) { return pu__flat_param(f, i) ? f->param.name : ""; }
+PU_DEF int pu_flat_param_scale(pu_flat *f, pu_int i) { return pu__flat_param(f, i) ? (int)f->param.scale : -1; }
+PU_DEF double pu_flat_param_natural(pu_flat *f, pu_int i, double theta)
+{
+    return pu__flat_param(f, i) ? pu_param_natural(&f->param, theta) : (double)NAN;
 }
 
 #pragma pop_macro("I")

@@ -496,7 +496,7 @@ static inline void series_plot(const series *s, FILE *file, int standalone, cons
     const int n = (int)(end - begin), past = (int)(s->known - begin);
     char label[CSV_NAME];
     svg_plot p;
-    int i;
+    int i, hidden = 0;
     series_label(s, 0, label);
     memset(&p, 0, sizeof p);
     p.y0 = HUGE_VAL, p.y1 = -HUGE_VAL;
@@ -510,10 +510,11 @@ static inline void series_plot(const series *s, FILE *file, int standalone, cons
     p.file = file, p.standalone = standalone, p.title = title, p.top = 50;
     p.x_label = "time", p.y_label = label, p.x0 = (double)begin + 1, p.x1 = (double)(n > 1 ? end : begin + 2);
     svg_begin(&p);
-    svg_key(&p, p.left, 16, "c2", 0, "mean given the data, 95 % of observations");
-    svg_key(&p, p.left, 38, "c1", 0, "forecast");
-    svg_key_dot(&p, p.left + 130, 38, "note", "observed");
-    svg_key_dot(&p, p.left + 230, 38, "c3", "hidden");
+    for (i = 0; i < past; i++) hidden += secret[i] == secret[i];
+    svg_legend(&p, "c2", '-', "mean given the data, 95 % of observations");
+    if (n > past) svg_legend(&p, "c1", '-', "forecast");
+    svg_legend(&p, "note", '.', "observed");
+    if (hidden > 0) svg_legend(&p, "c3", '.', "hidden");
     svg_band(&p, past, x, low, high, "c2");
     svg_line(&p, past, x, middle, "c2", 0, 0);
     if (n > past) { /* from the last known time on, so that the two meet */
@@ -523,6 +524,7 @@ static inline void series_plot(const series *s, FILE *file, int standalone, cons
     }
     svg_dots(&p, past, x, y, "note");
     svg_dots(&p, past, x, secret, "c3");
+    if (n > past && past > 0) svg_mark(&p, x[past - 1], "now");
     svg_end(&p);
 }
 

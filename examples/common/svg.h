@@ -1,4 +1,4 @@
-/* svg.h - line plots as SVG: one frame, linear x, linear or logarithmic y.
+/* svg.h - line plots as SVG: one frame, axes linear or logarithmic.
 
    Colours are the classes c0 to c3 and note; svg_style has their values for light and dark as variables, and goes into
    the <style> of the page, or of the file when the picture stands alone. A plot is 480 units wide: narrow enough
@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *const svg_style =
     ":root{--ink:#222;--paper:#fff;--soft:#555;--rule:#ddd;--axis:#888;\n"
@@ -25,16 +26,18 @@ typedef struct { /* zero it, then fill in */
     int standalone; /* a file of its own, not a part of a page */
     const char *title, *x_label, *y_label;
     double x0, x1, y0, y1; /* data coordinates of the frame */
-    int log_y;
+    int log_x, log_y;
     double top;                 /* room above the frame, for keys */
     double height;              /* of the frame; 0 = 270 */
     double below;               /* > 0: a panel of a sheet, so far below its upper edge (see svg_sheet) */
     double left, right, bottom; /* set by svg_begin */
+    double key_x, key_y;        /* where svg_legend goes on */
 } svg_plot;
 
 static inline double svg_x(const svg_plot *p, double x)
 {
-    return p->left + (p->right - p->left) * (x - p->x0) / (p->x1 - p->x0);
+    const double part = p->log_x ? log(x / p->x0) / log(p->x1 / p->x0) : (x - p->x0) / (p->x1 - p->x0);
+    return p->left + (p->right - p->left) * part;
 }
 
 static inline double svg_y(const svg_plot *p, double y)
@@ -70,6 +73,35 @@ static inline void svg_tick_y(const svg_plot *p, double y, const char *label)
     svg_text(p, p->left - 6, svg_y(p, y) + 5, "end", label);
 }
 
+/* A tick of the x axis: mark and label. */
+static inline void svg_tick_x(const svg_plot *p, double x, const char *label)
+{
+    fprintf(p->file, "<path class=\"axis\" d=\"M%.1f %.1fv5\"/>\n", svg_x(p, x), p->bottom);
+    svg_text(p, svg_x(p, x), p->bottom + 20, "middle", label);
+}
+
+/* Ticks of a logarithmic axis from low to high: 1, 2, 5 times powers of ten below two decades, else powers of ten, of
+   more than eight decades not all. */
+static inline void svg_ticks_log(const svg_plot *p, double low, double high, void (*tick)(const svg_plot *, double, const char *))
+{
+    static const int digit[3] = {1, 2, 5};
+    const double decades = log10(high / low), step = ceil(decades / 8);
+    const int digits = decades <= 2 ? 3 : 1;
+    double power;
+    int i;
+    for (power = digits > 1 ? floor(log10(low)) : ceil(log10(low) - 1e-9); power <= log10(high) + 1e-9; power += step)
+        for (i = 0; i < digits; i++) {
+            const double at = digit[i] * pow(10, power);
+            char label[64];
+            if (at < low * (1 - 1e-9) || at > high * (1 + 1e-9)) continue;
+            if (digits > 1 && fabs(power) <= 4) snprintf(label, sizeof label, "%g", at);
+            else
+                snprintf(label, sizeof label, "%s10<tspan dy=\"-5\" font-size=\"11\">%.0f</tspan>",
+                         digits == 1 ? "" : i == 0 ? "1&#183;" : i == 1 ? "2&#183;" : "5&#183;", power);
+            tick(p, at, label);
+        }
+}
+
 /* A tick's number, with as many decimals as its step has, so that neighbours differ; very small ones as a power of ten. */
 static inline void svg_number(char *label, size_t size, double tick, double step)
 {
@@ -98,11 +130,7 @@ static inline void svg_begin(svg_plot *p)
     fprintf(p->file, " role=\"img\" aria-label=\"%s\">\n", p->title);
     if (p->standalone) fprintf(p->file, "<style>\n%s</style>\n", svg_style);
     if (p->log_y) {
-        step = ceil(log10(p->y1 / p->y0) / 8);
-        for (tick = ceil(log10(p->y0) - 1e-9); tick <= log10(p->y1) + 1e-9; tick += step) {
-            snprintf(label, sizeof label, "10<tspan dy=\"-5\" font-size=\"11\">%.0f</tspan>", tick);
-            svg_tick_y(p, pow(10, tick), label);
-        }
+        svg_ticks_log(p, p->y0, p->y1, svg_tick_y);
     } else {
         step = svg_step(p->y1 - p->y0, 6);
         for (tick = ceil(p->y0 / step); tick * step <= p->y1 + 1e-9 * step; tick++) {
@@ -110,11 +138,14 @@ static inline void svg_begin(svg_plot *p)
             svg_tick_y(p, tick * step, label);
         }
     }
-    step = svg_step(p->x1 - p->x0, 8);
-    for (tick = ceil(p->x0 / step); tick * step <= p->x1 + 1e-9 * step; tick++) {
-        snprintf(label, sizeof label, "%g", tick * step);
-        fprintf(p->file, "<path class=\"axis\" d=\"M%.1f %.1fv5\"/>\n", svg_x(p, tick * step), p->bottom);
-        svg_text(p, svg_x(p, tick * step), p->bottom + 20, "middle", label);
+    if (p->log_x) {
+        svg_ticks_log(p, p->x0, p->x1, svg_tick_x);
+    } else {
+        step = svg_step(p->x1 - p->x0, 8);
+        for (tick = ceil(p->x0 / step); tick * step <= p->x1 + 1e-9 * step; tick++) {
+            snprintf(label, sizeof label, "%g", tick * step);
+            svg_tick_x(p, tick * step, label);
+        }
     }
     fprintf(p->file, "<path class=\"axis\" d=\"M%.1f %.1fV%.1f", p->left, p->top, p->bottom);
     fprintf(p->file, "H%.1f\"/>\n", p->right);
@@ -183,6 +214,49 @@ static inline void svg_key_dot(const svg_plot *p, double x, double y, const char
 {
     fprintf(p->file, "<g class=\"%s\"><circle class=\"dot\" r=\"2.6\" cx=\"%.1f\" cy=\"%.1f\"/></g>\n", colour, x, y - 5);
     svg_text(p, x + 10, y, "start", name);
+}
+
+/* The next entry of a legend above the frame, for what is really drawn: entries go from left to right and wrap, a line of them
+   takes 22 of `top`. kind: '-' a line, '=' a dashed one, '.' points, '#' an area. After svg_begin. */
+static inline void svg_legend(svg_plot *p, const char *colour, char kind, const char *name)
+{
+    const double width = 50 + 8.0 * (double)strlen(name);
+    if (p->key_y <= 0) p->key_x = p->left, p->key_y = 16;
+    else if (p->key_x + width > p->right + 15) p->key_x = p->left, p->key_y += 22;
+    if (kind == '.') svg_key_dot(p, p->key_x + 13, p->key_y, colour, name);
+    else if (kind == '#') {
+        fprintf(p->file, "<g class=\"%s\"><path class=\"band\" d=\"M%.1f %.1fh26v12h-26Z\"/></g>\n", colour, p->key_x,
+                p->key_y - 11);
+        svg_text(p, p->key_x + 32, p->key_y, "start", name);
+    } else svg_key(p, p->key_x, p->key_y, colour, kind == '=', name);
+    p->key_x += width - (kind == '.' ? 9 : 0);
+}
+
+/* An upright rule at x with a name at its head, such as "now". */
+static inline void svg_mark(const svg_plot *p, double x, const char *name)
+{
+    const int flip = svg_x(p, x) > (p->left + p->right) / 2; /* the name stays inside the frame */
+    fprintf(p->file, "<g class=\"note\"><path class=\"line dash\" d=\"M%.1f %.1fV%.1f\"/></g>\n", svg_x(p, x), p->top, p->bottom);
+    svg_text(p, svg_x(p, x) + (flip ? -5 : 5), p->top + 13, flip ? "end" : "start", name);
+}
+
+/* An upright bar from low to high at x with a dot at y: an interval. */
+static inline void svg_interval(const svg_plot *p, double x, double low, double y, double high, const char *colour)
+{
+    const double a = fmin(fmax(low, p->y0), p->y1), b = fmin(fmax(high, p->y0), p->y1);
+    fprintf(p->file, "<g class=\"%s\"><path class=\"line\" d=\"M%.1f %.1fV%.1f\"/></g>\n", colour, svg_x(p, x), svg_y(p, a),
+            svg_y(p, b));
+    svg_dots(p, 1, &x, &y, colour);
+}
+
+/* Slope of a straight line through n points of a log-log plot: y goes as x to this power. */
+static inline double svg_slope(int n, const double *x, const double *y)
+{
+    double mx = 0, my = 0, xy = 0, xx = 0;
+    int i;
+    for (i = 0; i < n; i++) mx += log(x[i]) / n, my += log(y[i]) / n;
+    for (i = 0; i < n; i++) xy += (log(x[i]) - mx) * (log(y[i]) - my), xx += (log(x[i]) - mx) * (log(x[i]) - mx);
+    return xy / xx;
 }
 
 #endif /* EXAMPLES_SVG_H */

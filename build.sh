@@ -3,7 +3,7 @@
 #
 # Everything it makes goes into build/. The sections below, top to bottom: settings, messages, tools, jobs, programs, commands.
 # Commands with many parts have files of their own, read when they are called: tests/jobs.sh, tests/cuda/jobs.sh,
-# tests/bench/jobs.sh and cmake/install.sh.
+# tests/bench/jobs.sh and examples/cmake/install.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -360,7 +360,7 @@ main()
         test)  . tests/jobs.sh ;;
         bench) . tests/bench/jobs.sh ;;
         cuda)  . tests/cuda/jobs.sh ;;
-        install) . cmake/install.sh ;;
+        install) . examples/cmake/install.sh ;;
     esac
     case $command in
         demo | examples | test | bench | cuda | install | clean) "cmd_$command" "$@" ;;

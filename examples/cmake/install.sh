@@ -5,7 +5,7 @@
 filled()
 {
     sed -e "s|@PU_VERSION@|$VERSION|" -e 's|@PU_INCLUDE_FROM_CONFIG@|../../../include|' -e 's|@PU_PREFIX_FROM_PC@|../..|' \
-        -e 's|@PU_INCLUDE_FROM_PC@|../../include|' "cmake/$1" >"$2/${1%.in}" && chmod 644 "$2/${1%.in}"
+        -e 's|@PU_INCLUDE_FROM_PC@|../../include|' "examples/cmake/$1" >"$2/${1%.in}" && chmod 644 "$2/${1%.in}"
 }
 
 cmd_install()
@@ -22,6 +22,6 @@ cmd_install()
     filled pu.pc.in "$root/lib/pkgconfig"
     filled puConfig.cmake.in "$root/lib/cmake/pu"
     filled puConfigVersion.cmake.in "$root/lib/cmake/pu"
-    install -m 644 cmake/puTargets.cmake "$root/lib/cmake/pu/"
+    install -m 644 examples/cmake/puTargets.cmake "$root/lib/cmake/pu/"
     say "installed  $root/lib/pkgconfig/pu.pc and $root/lib/cmake/pu (version $VERSION)"
 }

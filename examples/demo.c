@@ -346,7 +346,7 @@ static int field_run(field_record *r)
     const uint64_t seed = (uint64_t)flags.seed;
     const spent start = now_spent();
     pu_real truth[FIELD_THETA], theta[FIELD_THETA], *draw;
-    double inside, variance;
+    double inside, variance = 1;
     pu_lattice lattice;
     pu_model model;
     pu_data data;
@@ -968,7 +968,7 @@ int main(int argc, char **argv)
     report_text(&page, "pu fits latent Gaussian models (hidden normal variables seen through a linear map and noise) without inverting a "
                        "matrix: a few solver steps for the posterior mean and for random probes, and the gradient taken through the solver "
                        "(probabilistic unrolling, PU). It is made for thousands of unknowns that all hang together: images from few measurements, "
-                       "fields on grids, ratings with hundreds of factors. Small and banded problems it solves exactly.");
+                       "fields on grids. Small, dense and banded problems it solves exactly.");
     if (row_count > 0) page_table(&page);
     if (done > 0) page_cs(&page, &cs);
     if (done > 1) page_field(&page, &field);

@@ -711,13 +711,14 @@ job_pkgconfig()
     end_of_checks
 }
 
+# The next two work in $base, the directory of the job: two of these jobs may run at once.
 # cmake_consumer NAME FLAGS...: a project that uses pu by CMake, configured, built and run
 cmake_consumer()
 {
-    local base=build/link/cmake/$1
+    local name=$1
     shift
-    cmake -S build/link/cmake/consumer -B "$base" "$@" && cmake --build "$base" && "$base/consumer_c" &&
-        if [[ -f $base/consumer_cpp ]]; then "$base/consumer_cpp"; fi
+    cmake -S "$base/consumer" -B "$base/$name" "$@" && cmake --build "$base/$name" && "$base/$name/consumer_c" &&
+        if [[ -f $base/$name/consumer_cpp ]]; then "$base/$name/consumer_cpp"; fi
 }
 
 # cmake_refuses WORDS FLAGS...: configuring stops, and says these words
@@ -725,8 +726,8 @@ cmake_refuses()
 {
     local words=$1 said
     shift
-    rm -rf build/link/cmake/refused
-    if said=$(cmake -S build/link/cmake/consumer -B build/link/cmake/refused "$@" 2>&1); then
+    rm -rf "$base/refused"
+    if said=$(cmake -S "$base/consumer" -B "$base/refused" "$@" 2>&1); then
         echo "configured: $*"
         return 1
     fi
@@ -738,7 +739,7 @@ cmake_refuses()
 # Each of these projects compiles the implementation itself only where ALL is set, as the last of them does.
 job_cmake()     # [all]
 {
-    local here=$PWD base=build/link/cmake double float
+    local here=$PWD base=build/link/cmake${1:+.$1} double float
     have cmake || { job_skip 9 "no cmake"; return; }
     have make || have ninja || { job_skip 9 "no make"; return; }
     export CC="${CC_CMD[*]}"
@@ -815,7 +816,7 @@ CMAKE
     end_of_checks
 }
 
-cmake_example() { cmake build/link/cmake/pu -DPU_EXAMPLES=ON && cmake --build build/link/cmake/pu --target pu_example_first; }
+cmake_example() { cmake "$base/pu" -DPU_EXAMPLES=ON && cmake --build "$base/pu" --target pu_example_first; }
 
 add_link()
 {

@@ -29,7 +29,7 @@ enum { CSV_COLUMNS = 256, CSV_NAME = 64, CSV_WHY = 300 }; /* columns of a file, 
 typedef struct {
     char separator;      /* , ; or tab */
     int header;          /* the first line holds names */
-    const char *columns; /* wanted: names with commas between; without a header numbers, from 1. NULL = all */
+    const char *columns; /* wanted: names, or numbers from 1, with commas between. NULL = all */
     int marked;          /* `mark` means missing, too */
     double mark;
 } csv_format;
@@ -126,6 +126,10 @@ static inline int csv_choose(const csv_format *format, int count, char (*names)[
                 if (found >= 0) return snprintf(why, CSV_WHY, "two columns are called %.60s", name), 0;
                 found = c;
             }
+        if (found < 0 && length > 0 && length < 5 && strspn(name, "0123456789") == length) { /* by number, where no name is that */
+            const int number = atoi(name);
+            if (number >= 1 && number <= count) found = number - 1;
+        }
         if (found < 0) {
             int n = snprintf(why, CSV_WHY, "there is no column %.60s; there is ", name);
             for (c = 0; c < count && n < CSV_WHY - 80; c++) n += snprintf(why + n, CSV_WHY - (size_t)n, "%s%.60s", c ? ", " : "", names[c]);
@@ -134,7 +138,7 @@ static inline int csv_choose(const csv_format *format, int count, char (*names)[
             return 0;
         }
         if (place[found] >= 0) return snprintf(why, CSV_WHY, "column %.60s is wanted twice", name), 0;
-        memcpy(table->name[table->columns], name, CSV_NAME);
+        memcpy(table->name[table->columns], names[found], CSV_NAME);
         place[found] = (int)table->columns++;
         at = at[length] ? at + length + 1 : NULL;
     }

@@ -1,10 +1,11 @@
-/* npy.h - columns of numbers from files that numpy.save has written, row by row, in a few kilobytes of memory.
+/* npy.h - columns of numbers from files that numpy.save has written, row by row, and files that numpy.load reads.
 
        npy_file f;
        char why[NPY_WHY];
        if (!npy_open("ratings.npy", &f, why)) puts(why);    "not a file of numpy.save"
        .. f.rows, f.columns, f.column[c].name ("" where there is none) ..
        npy_close(&f);
+       if (!npy_write(file, 1, "<f4", rows, columns, value)) ..    of the caller's open file, value: rows x columns doubles
 
    An array of one or two dimensions, rows of C or columns of Fortran, or one of records (a structured array, DataFrame.to_records);
    integers and floating-point numbers of 1 to 8 bytes, of either byte order. Columns of records that are of another kind have no
@@ -14,12 +15,14 @@
 #define EXAMPLES_NPY_H
 
 #include <errno.h>
+#include <float.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NPY_COLUMNS = 16, NPY_NAME = 40, NPY_HEADER = 65536, NPY_WHY = 200 }; /* columns, bytes of a name, a header, a message */
+enum { NPY_COLUMNS = 256, NPY_NAME = 40, NPY_HEADER = 65536, NPY_WHY = 200 }; /* columns, bytes of a name, a header, a message */
 
 typedef struct {
     char name[NPY_NAME];
@@ -89,14 +92,20 @@ static inline int npy_count(const char **at, long *count)
     return errno == 0;
 }
 
+/* Is the lowest byte of a number the first one here? */
+static inline int npy_is_little(void)
+{
+    const uint16_t one = 1;
+    unsigned char low;
+    memcpy(&low, &one, 1);
+    return low != 0;
+}
+
 /* '<f8': byte order, kind, size. Kinds without numbers have their size, too. */
 static inline int npy_type(const char *text, npy_column *c)
 {
-    const uint16_t one = 1;
     const char *at = text + 1;
     long size;
-    unsigned char low;
-    memcpy(&low, &one, 1);
     if (!*text || !strchr("<>|=", *text) || !*at) return 0;
     at++;
     if (!npy_count(&at, &size) || size > 1 << 20) return 0;
@@ -105,7 +114,7 @@ static inline int npy_type(const char *text, npy_column *c)
     c->kind = 0;
     if (strchr("iu", text[1]) && (size == 1 || size == 2 || size == 4 || size == 8)) c->kind = text[1];
     if (text[1] == 'f' && (size == 4 || size == 8)) c->kind = 'f';
-    c->swapped = *text == (low ? '>' : '<');
+    c->swapped = *text == (npy_is_little() ? '>' : '<');
     return 1;
 }
 
@@ -183,7 +192,7 @@ static inline int npy_header(const char *at, npy_file *f, char *why)
         return dimensions == 1 ? 1 : npy_wrong(why, "an array of records must have one dimension");
     }
     if (!f->column[0].kind) return npy_wrong(why, "the numbers must be integers or float32, float64");
-    if (size[1] < 1 || size[1] > NPY_COLUMNS) return npy_wrong(why, "there must be 1 to 16 columns");
+    if (size[1] < 1 || size[1] > NPY_COLUMNS) return npy_wrong(why, "there must be 1 to 256 columns");
     f->columns = (int)size[1];
     f->is_apart = f->is_apart && f->columns > 1;
     for (c = 1; c < f->columns; c++) f->column[c] = f->column[0];
@@ -294,18 +303,89 @@ static inline int npy_natural(const npy_column *c, const unsigned char *from, in
     return (double)*x == y;
 }
 
+/* Any number, as a double: integers beyond 2^53 are rounded. */
 static inline double npy_real(const npy_column *c, const unsigned char *from)
 {
     unsigned char b[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    uint64_t bits = 0;
     float f4;
     double f8;
-    int64_t x;
+    size_t i;
     npy_bytes(c, from, b);
-    if (c->kind != 'f') return npy_natural(c, from, &x) ? (double)x : -1; /* below 0: of no use here */
     memcpy(&f4, b, 4);
-    if (c->size == 4) return (double)f4;
     memcpy(&f8, b, 8);
-    return f8;
+    if (c->kind == 'f') return c->size == 4 ? (double)f4 : f8;
+    for (i = 0; i < c->size; i++) bits |= (uint64_t)from[c->swapped == npy_is_little() ? c->size - 1 - i : i] << 8 * i;
+    if (c->kind == 'u' || !(bits >> (8 * c->size - 1))) return (double)bits;
+    if (c->size < 8) bits |= ~(uint64_t)0 << 8 * c->size; /* the sign goes on */
+    return -(double)(~bits + 1);
+}
+
+/* A whole array, rows x columns doubles; a column without numbers is refused. NULL: why. To be freed. */
+static inline double *npy_load(npy_file *f, char *why)
+{
+    const size_t rows = (size_t)f->rows, columns = (size_t)f->columns;
+    const size_t bytes = f->is_apart ? f->column[0].size : f->row;
+    unsigned char *line = (unsigned char *)malloc(bytes);
+    double *value = rows <= (size_t)-1 / sizeof(double) / columns ? (double *)malloc((rows * columns + 1) * sizeof(double)) : NULL;
+    size_t at, c;
+    int ok = line && value;
+    if (!ok) npy_wrong(why, "there is not enough memory");
+    for (c = 0; ok && c < columns; c++)
+        if (!f->column[c].kind) ok = npy_wrong(why, "a column does not hold numbers");
+    for (at = 0; ok && at < rows * (f->is_apart ? columns : 1); at++) {
+        if (fread(line, 1, bytes, f->file) != bytes) ok = npy_wrong(why, "cut short, or cannot be read to its end");
+        else if (f->is_apart) value[at % rows * columns + at / rows] = npy_real(&f->column[0], line);
+        else
+            for (c = 0; c < columns; c++) value[at * columns + c] = npy_real(&f->column[c], line + f->column[c].offset);
+    }
+    free(line);
+    if (ok) return value;
+    free(value);
+    return NULL;
+}
+
+/* ---- writing ---- */
+
+/* Can this type hold x? Integers hold no fractions, NaN or what is out of their range. */
+static inline int npy_fits(const npy_column *c, double x)
+{
+    const double high = ldexp(1, (int)(8 * c->size) - (c->kind == 'i'));
+    if (c->kind == 'f') return c->size == 8 || !(fabs(x) > (double)FLT_MAX && fabs(x) <= DBL_MAX);
+    return x == floor(x) && x < high && x >= (c->kind == 'i' ? -high : 0);
+}
+
+/* Header of version 1 to 3 and rows x columns numbers by rows, little-endian: <f4 <f8 |u1 <i4 <i8. 0: the file cannot be
+   written, or a number is none of that type's. */
+static inline int npy_write(FILE *file, int version, const char *type, long rows, long columns, const double *value)
+{
+    npy_column c;
+    char header[192];
+    unsigned char b[8], head[12] = {0x93, 'N', 'U', 'M', 'P', 'Y', 0, 0, 0, 0, 0, 0};
+    const size_t first = version == 1 ? 10 : 12;
+    const size_t count = (size_t)rows * (size_t)columns;
+    size_t i, j, length;
+    if (version < 1 || version > 3 || rows < 0 || columns < 1 || !npy_type(type, &c) || !c.kind || *type == '>') return 0;
+    for (i = 0; i < count; i++)
+        if (!npy_fits(&c, value[i])) return 0;
+    length = (size_t)snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (%ld, %ld), }", type, rows, columns);
+    while ((first + length + 1) % 64) header[length++] = ' '; /* numbers begin at a multiple of 64 */
+    header[length++] = '\n';
+    head[6] = (unsigned char)version, head[8] = (unsigned char)length;
+    if (fwrite(head, 1, first, file) != first || fwrite(header, 1, length, file) != length) return 0;
+    for (i = 0; i < count; i++) {
+        const float f4 = c.kind == 'f' && c.size == 4 ? (float)value[i] : 0;
+        uint64_t bits;
+        uint32_t half;
+        memcpy(&half, &f4, 4);
+        memcpy(&bits, &value[i], 8);
+        if (c.kind == 'i') bits = (uint64_t)(int64_t)value[i];
+        else if (c.kind == 'u') bits = (uint64_t)value[i];
+        else if (c.size == 4) bits = half;
+        for (j = 0; j < c.size; j++) b[j] = (unsigned char)(bits >> 8 * j & 255);
+        if (fwrite(b, 1, c.size, file) != c.size) return 0;
+    }
+    return 1;
 }
 
 #endif /* EXAMPLES_NPY_H */

@@ -97,7 +97,7 @@ static inline void svg_ticks_log(const svg_plot *p, double low, double high, voi
             if (digits > 1 && fabs(power) <= 4) snprintf(label, sizeof label, "%g", at);
             else
                 snprintf(label, sizeof label, "%s10<tspan dy=\"-5\" font-size=\"11\">%.0f</tspan>",
-                         digits == 1 ? "" : i == 0 ? "1&#183;" : i == 1 ? "2&#183;" : "5&#183;", power);
+                         digits == 1 ? "" : i == 0 ? "1&#183;" : i == 1 ? "2&#183;" : "5&#183;", power + 0.0); /* no -0 */
             tick(p, at, label);
         }
 }

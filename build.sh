@@ -2,8 +2,8 @@
 # build.sh - the one entry point of pu: builds, tests, measures, installs. `./build.sh help` lists the commands.
 #
 # Everything it makes goes into build/. The sections below, top to bottom: settings, messages, tools, jobs, programs, commands.
-# Commands with many parts have files of their own, read when they are called: tests/jobs.sh, tests/cuda/jobs.sh,
-# tests/bench/jobs.sh and examples/cmake/install.sh.
+# Commands with many parts have files of their own, read when they are called: tests/{,cuda/,bench/}jobs.sh, tests/lib.sh
+# and examples/cmake/install.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -48,8 +48,9 @@ commands
   cuda                compile pu_cuda.cuh with nvcc for all architectures and build the examples with it, into build/cuda/;
                       registers, shared memory and spills of every kernel in build/cuda/ptxas.txt (--quick: CUDA_ARCH alone,
                       no examples, no table)
-  install             copy the headers, pu.pc and the files of find_package(pu) below PREFIX (default /usr/local);
-                      DESTDIR is honoured
+  lib                 build/lib/libpu.so and libpu.a, double and float in one
+  install             copy the headers, pu.pc, the files of find_package(pu) and what lib has built below PREFIX (default
+                      /usr/local); DESTDIR is honoured
   clean               remove build/
   help                this text
 
@@ -361,9 +362,10 @@ main()
         bench) . tests/bench/jobs.sh ;;
         cuda)  . tests/cuda/jobs.sh ;;
         install) . examples/cmake/install.sh ;;
+        lib)   . tests/lib.sh ;;
     esac
     case $command in
-        demo | examples | test | bench | cuda | install | clean) "cmd_$command" "$@" ;;
+        demo | examples | test | bench | cuda | lib | install | clean) "cmd_$command" "$@" ;;
         help | -h | --help) help ;;
         *)
             warn "unknown command: $command"

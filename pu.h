@@ -2019,10 +2019,10 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
      factors, ppca     rows, latent
      sparse, regression  rows, latent, Phi (array, rows x latent)
      neural            X (array, points x inputs), points, inputs, hidden, features
-     noisy_ar          steps, order
-     state_space       steps, states, start (text: zero, stationary, given, diffuse)
-     dynamic_factors   steps, outputs, states, start
-     structural        steps, parts (text: "level slope season:12 ar:2 ..", lower case names of pu_part_kind without PU_PART_, a size
+     noisy_ar          length, order
+     state_space       length, states, start (text: zero, stationary, given, diffuse)
+     dynamic_factors   length, outputs, states, start
+     structural        length, parts (text: "level slope season:12 ar:2 ..", lower case names of pu_part_kind without PU_PART_, a size
                        behind a colon, and ! behind one that is constant: "level!"), times (array; left out: 1, 2, 3 ..)
      field             size (array, 1 to 3 axes), edge (text: neumann, periodic, for all axes), alpha (0 = 2), intrinsic
      effects           rows, method (text: ml, reml), X (array, rows x columns), columns; groups in the order of their first key:
@@ -35528,8 +35528,8 @@ struct pu_flat {
 static const char pu__flat_models[] =
     "factors ppca sparse regression neural noisy_ar state_space dynamic_factors structural field effects";
 static const char *const pu__flat_keys[] = {
-    "rows latent", "rows latent", "rows latent Phi", "rows latent Phi", "points inputs hidden features X", "steps order",
-    "steps states start", "steps outputs states start", "steps parts times", "size edge alpha intrinsic",
+    "rows latent", "rows latent", "rows latent Phi", "rows latent Phi", "points inputs hidden features X", "length order",
+    "length states start", "length outputs states start", "length parts times", "size edge alpha intrinsic",
     "rows columns X method level. slope. levels."};
 static const char pu__flat_all[] = "regressors regressors.columns regressors.data";
 static const char pu__flat_parts[] = "level slope season season_trig cycle ar matern12 matern32 matern52 ma no_irregular";
@@ -35951,7 +35951,7 @@ PU__FN pu_status pu__flat_structural(pu_flat *f)
 {
     pu__flat_entry *entry = pu__flat_find(f, "parts");
     const char *at = entry ? (const char *)entry->array : "";
-    pu_int steps = pu__flat_size(f, "steps"), count = 0;
+    pu_int steps = pu__flat_size(f, "length"), count = 0;
     const double *times = (const double *)pu__flat_array(f, "times", steps, 1, 0);
     if (f->report.status)
         return f->report.status;
@@ -36045,7 +36045,7 @@ PU__FN pu_status pu__flat_inner(pu_flat *f)
 {
     pu_model *model = &f->inner;
     pu_report *report = &f->report;
-    pu_int rows = pu__flat_size(f, "rows"), latent = pu__flat_size(f, "latent"), steps = pu__flat_size(f, "steps");
+    pu_int rows = pu__flat_size(f, "rows"), latent = pu__flat_size(f, "latent"), steps = pu__flat_size(f, "length");
     pu_int states = pu__flat_size(f, "states"), points = pu__flat_size(f, "points"), inputs = pu__flat_size(f, "inputs");
     const void *array = NULL;
     int start = pu__flat_choice(f, "start", "zero stationary given diffuse");

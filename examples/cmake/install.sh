@@ -24,4 +24,7 @@ cmd_install()
     filled puConfigVersion.cmake.in "$root/lib/cmake/pu"
     install -m 644 examples/cmake/puTargets.cmake "$root/lib/cmake/pu/"
     say "installed  $root/lib/pkgconfig/pu.pc and $root/lib/cmake/pu (version $VERSION)"
+    if [[ -f build/lib/libpu.so ]]; then
+        cp -P build/lib/libpu.* "$root/lib/" && say "installed  $root/lib/libpu.so and libpu.a"
+    fi
 }

@@ -784,8 +784,9 @@ CMAKE
     mv $base/prefix $base/by_cmake || return
     DESTDIR=$here/$base/stage PREFIX=/usr ./build.sh install || return
     mv $base/stage/usr $base/by_build || return
-    mkdir -p $base/tree
-    cp -r CMakeLists.txt cmake pu.h pu_cuda.cuh $base/tree/
+    mkdir -p $base/tree/examples
+    cp -r CMakeLists.txt pu.h pu_cuda.cuh $base/tree/
+    cp -r examples/cmake $base/tree/examples/
     tar -C $base/tree -cf $base/tree.tar .
     if [[ ${1:-} ]]; then
         check "an example" cmake_example

@@ -2011,10 +2011,13 @@ PU_DEF const char *pu_engine_text(pu_engine engine); /* "iterative", "dense", ..
 PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity);
 
 /* ---- flat: for bindings from other languages --------------------------------------------------------------
-   One handle has a model, its data and the options of all calls. It is made and freed by calls, and nothing but numbers, texts and arrays
-   crosses the border: no struct. Everything handed in is copied. All calls but the accessors return a pu_status as an int (0 is fine, negative
-   refused, positive: ran, but); pu_flat_text(f, "explain") then tells the last of them in one line. A handle serves one thread at a time.
-   An array of a caller has entries of a type: 'd' double, 'f' float, 'i' int32_t, 'l' int64_t, 'b' bytes. Theta and results are pu_real.
+   One handle has a model, its data and the options of all calls. It is made and freed by calls, and nothing but numbers,
+   texts and arrays crosses the border: no struct. Everything handed in is copied. All calls but the accessors return a
+   pu_status as an int: 0 is fine, negative refused, positive: ran, but. After a call that was refused or computed something
+   pu_flat_text(f, "explain") tells how it ended in one line. A handle serves one thread at a time; handles share nothing.
+   docs/bindings.md has it from Python, R and Julia.
+   An array of a caller has entries of a type: 'd' double, 'f' float, 'i' int32_t, 'l' int64_t, 'b' bytes. Theta and results
+   are pu_real.
    Keys of models (a key that the model does not read is refused, and those that it reads are listed):
      factors, ppca     rows, latent
      sparse, regression  rows, latent, Phi (array, rows x latent)
@@ -2022,20 +2025,23 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
      noisy_ar          length, order
      state_space       length, states, start (text: zero, stationary, given, diffuse)
      dynamic_factors   length, outputs, states, start
-     structural        length, parts (text: "level slope season:12 ar:2 ..", lower case names of pu_part_kind without PU_PART_, a size
-                       behind a colon, and ! behind one that is constant: "level!"), times (array; left out: 1, 2, 3 ..)
+     structural        length, parts (text: "level slope season:12 ar:2 ..", lower case names of pu_part_kind without
+                       PU_PART_, a size behind a colon, and ! behind one that is constant: "level!"), times (array; left
+                       out: 1, 2, 3 ..)
      field             size (array, 1 to 3 axes), edge (text: neumann, periodic, for all axes), alpha (0 = 2), intrinsic
-     effects           rows, method (text: ml, reml), X (array, rows x columns), columns; groups in the order of their first key:
-                       level.NAME (array, rows, from 0), slope.NAME (array, rows), levels.NAME (number; left out: those that occur)
-     all               regressors (array, M x p), regressors.columns (p), regressors.data (0: one X for all data, else their number n,
-                       and the array is n x M x p)
-   Keys of options are the names of the fields of pu_fit_options, and of pu_options and pu_solve_options within it: steps, optimizer, rate, schedule, decay, momentum,
-   beta1, beta2, epsilon, history, batch, accumulate, fixed_probes, dense, warm_start, tolerance, checkpoint, checkpoint_every, resume,
-   starts; samples, kind, engine, seed, probe_step (pu_options.step), threads, lanes, groups, error, most_samples, most_iterations, rao_blackwell; iterations, solver,
-   solver_tolerance (pu_solve_options.tolerance), adjoint, preconditioner. Enumerations are texts in lower case without PU_ and their common prefix
-   (optimizer: default adam sgd lbfgs; kind: network output monte_carlo exact; solver: cg pcg sd gd; schedule: constant cosine hyperbolic tail;
-   adjoint: full shortcut reorthogonal auto; preconditioner: diagonal ssor incomplete; engine: as pu_engine_text). samples and
-   iterations also take the numbers -1 (PU_ZERO) and -2 (PU_CHOOSE). */
+     effects           rows, method (text: ml, reml), X (array, rows x columns), columns; groups in the order of their first
+                       key: level.NAME (array, rows, from 0), slope.NAME (array, rows), levels.NAME (number; left out: those
+                       that occur)
+     all               regressors (array, M x p), regressors.columns (p), regressors.data (0: one X for all data, else their
+                       number n, and the array is n x M x p)
+   Keys of options are the names of the fields of pu_fit_options, and of pu_options and pu_solve_options within it: steps,
+   optimizer, rate, schedule, decay, momentum, beta1, beta2, epsilon, history, batch, accumulate, fixed_probes, dense,
+   warm_start, tolerance, checkpoint ("": none), checkpoint_every, resume, starts; samples, kind, engine, seed, probe_step
+   (pu_options.step), threads, lanes, groups, error, most_samples, most_iterations, rao_blackwell; iterations, solver,
+   solver_tolerance (pu_solve_options.tolerance), adjoint, preconditioner. Enumerations are texts in lower case without PU_
+   and their common prefix (optimizer: default adam sgd lbfgs; kind: network output monte_carlo exact; solver: cg pcg sd gd;
+   schedule: constant cosine hyperbolic tail; adjoint: full shortcut reorthogonal auto; preconditioner: diagonal ssor
+   incomplete; engine: as pu_engine_text). samples and iterations also take the numbers -1 (PU_ZERO) and -2 (PU_CHOOSE). */
 typedef struct pu_flat pu_flat;
 /* Raised when a declaration below or a public struct changes its meaning or layout: to be compared before any other call. */
 #define PU_ABI 1
@@ -2053,28 +2059,37 @@ PU_DEF int pu_flat_set_array(pu_flat *f, const char *key, const void *values, in
 PU_DEF int pu_flat_data(pu_flat *f, pu_int n, pu_int m, const void *y, int type, pu_int row, pu_int column);
 /* Gaps in these data where a byte is 0; strides of its own. To be called after pu_flat_data. */
 PU_DEF int pu_flat_mask(pu_flat *f, const unsigned char *mask, pu_int row, pu_int column);
-/* The same as lists: datum i holds y[start[i]] .. y[start[i+1] - 1], whose rows index tells. index_type: of start and index, 'i' or 'l'. */
-PU_DEF int pu_flat_lists(pu_flat *f, pu_int n, pu_int m, const void *start, const void *index, int index_type, const void *y, int type);
-/* Called after every step of a fit; nonzero ends it, with the best so far. Within it numbers of the fit can be asked for. NULL: none. */
+/* The same as lists: datum i holds y[start[i]] .. y[start[i+1] - 1], whose rows index tells. index_type: of start and index,
+   'i' or 'l'. */
+PU_DEF int pu_flat_lists(pu_flat *f, pu_int n, pu_int m, const void *start, const void *index, int index_type,
+                         const void *y, int type);
+/* Called after every step of a fit; nonzero ends it, with the best so far. Within it numbers and texts can be asked for; other
+   calls with this handle are refused (pu_flat_free does nothing). It has to return: no exception, no longjmp. NULL: none. */
 PU_DEF int pu_flat_progress(pu_flat *f, int (*progress)(pu_flat *f, void *user), void *user);
-/* theta: number "params" of them. start writes it, fit changes it, the others read it. Arrays that may be NULL say so. */
+/* theta: number "params" of them. start writes it, fit changes it, the others read it. */
 PU_DEF int pu_flat_start(pu_flat *f, pu_real *theta);
 PU_DEF int pu_flat_fit(pu_flat *f, pu_real *theta);
-PU_DEF int pu_flat_gradient(pu_flat *f, const pu_real *theta, pu_real *grad, pu_real *se);          /* params each; se may be NULL */
-PU_DEF int pu_flat_nll(pu_flat *f, const pu_real *theta);                                           /* numbers "nll", "nll_se" */
-PU_DEF int pu_flat_posterior(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *variance);   /* data x latent, NULL: not wanted */
-PU_DEF int pu_flat_predict(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *fit, pu_real *variance); /* data x rows, likewise */
-PU_DEF int pu_flat_simulate(pu_flat *f, const pu_real *theta, pu_int n, uint64_t seed, pu_real *z, pu_real *y); /* n x latent, n x rows, likewise */
-PU_DEF int pu_flat_errors(pu_flat *f, const pu_real *theta, pu_real *se);                           /* params, see pu_fit_errors */
-PU_DEF int pu_flat_save(pu_flat *f, const pu_real *theta, const char *notes, const char *file);     /* notes may be NULL */
+/* params each; se may be NULL. Then the numbers "nll", "nll_se" are known, as after pu_flat_nll. */
+PU_DEF int pu_flat_gradient(pu_flat *f, const pu_real *theta, pu_real *grad, pu_real *se);
+PU_DEF int pu_flat_nll(pu_flat *f, const pu_real *theta);
+/* data x latent each, NULL: not wanted; predict data x rows, simulate n x latent and n x rows, likewise. */
+PU_DEF int pu_flat_posterior(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *variance);
+PU_DEF int pu_flat_predict(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *fit, pu_real *variance);
+PU_DEF int pu_flat_simulate(pu_flat *f, const pu_real *theta, pu_int n, uint64_t seed, pu_real *z, pu_real *y);
+PU_DEF int pu_flat_errors(pu_flat *f, const pu_real *theta, pu_real *se); /* params, see pu_fit_errors */
+PU_DEF int pu_flat_save(pu_flat *f, const pu_real *theta, const char *notes, const char *file); /* notes may be NULL */
 PU_DEF int pu_flat_load(pu_flat *f, const char *file, pu_real *theta);
-/* Numbers: params, latent, rows (making the model where that is needed); data; status; of the last fit: objective, objective_se, penalty, steps (done), gradients,
-   rejected, doubtful, gradient, gradient_se, validation, best, best_step, stop, converged (1: converged, at a boundary, or gradient small), boundaries, start, starts, failed, near_best;
-   of the last call: nll, nll_se, nll_95, samples, iterations, engine, bytes, exact, seconds, rounding_error, solver_error. NaN: not known. */
+/* Numbers: params, latent, rows (making the model where that is needed); data; status; of the last fit: objective,
+   objective_se, penalty, steps (done), gradients, rejected, doubtful, gradient, gradient_se, validation, best, best_step,
+   stop, converged (1: converged, at a boundary, or gradient small), boundaries, start, starts, failed, near_best; of the
+   last call where it was a fit, gradient, nll, posterior or predict: nll, nll_se, nll_95, samples, iterations, engine, bytes,
+   seconds, rounding_error, solver_error; exact (variances of the last posterior or predict). NaN: not known, or refused. */
 PU_DEF double pu_flat_number(pu_flat *f, const char *name);
-/* Texts: explain, status (its name), plan (of the last call), fit_plan, stop (why the last fit ended), fit (it in one line), model. "": not known. Valid until the next call. */
+/* Texts: explain, status (its name), plan (of the last call), fit_plan, stop (why the last fit ended), fit (it in one line),
+   model. "": not known. Valid until the next call. */
 PU_DEF const char *pu_flat_text(pu_flat *f, const char *name);
-/* Entry i of theta: its name (valid until the next call; "": there is none), its scale (pu_scale: 0 free, 1 log, 2 atanh, 3 logit; -1), and its natural value. */
+/* Entry i of theta: its name (valid until the next call; "": there is none), its scale (pu_scale: 0 free, 1 log, 2 atanh,
+   3 logit; -1), and its natural value. */
 PU_DEF const char *pu_flat_param_name(pu_flat *f, pu_int i);
 PU_DEF int pu_flat_param_scale(pu_flat *f, pu_int i);
 PU_DEF double pu_flat_param_natural(pu_flat *f, pu_int i, double theta);
@@ -35516,8 +35531,10 @@ struct pu_flat {
     int (*progress)(pu_flat *f, void *user);
     void *user;
     pu_workspace ws;
-    const pu_fit_report *now; /* of the last fit; NULL: there was none */
+    const pu_fit_report *now; /* of the last fit; NULL: there was none, or it was refused */
+    int busy;                 /* a fit runs: this is its progress function */
     int of_fit;               /* the last call was one */
+    int valued;               /* else: it has told the numbers of a gradient */
     int exact;                /* variances of the last call */
     pu_fit_report fitted;
     pu_report report;
@@ -35543,66 +35560,42 @@ typedef struct {
     const char *words;
 } pu__flat_slot;
 
-#define PU__FIT(field) offsetof(pu_fit_options, field)
+#define PU__FIELD(key, field, as, words) {key, offsetof(pu_fit_options, field), as, words}
+#define PU__FIT(key, as) PU__FIELD(#key, key, as, NULL)
+#define PU__WORDS(key, words) PU__FIELD(#key, key, 'i', words)
+#define PU__GRADIENT(key, as) PU__FIELD(#key, gradient.key, as, NULL)
+#define PU__SOLVE(key, words) PU__FIELD(#key, gradient.solve.key, 'i', words)
 static const pu__flat_slot pu__flat_options[] = {
-    {"steps", PU__FIT(steps), 'n', NULL},
-    {"optimizer", PU__FIT(optimizer), 'i', "default adam sgd lbfgs"},
-    {"rate", PU__FIT(rate), 'd', NULL},
-    {"schedule", PU__FIT(schedule), 'i', "constant cosine hyperbolic tail"},
-    {"decay", PU__FIT(decay), 'd', NULL},
-    {"momentum", PU__FIT(momentum), 'd', NULL},
-    {"beta1", PU__FIT(beta1), 'd', NULL},
-    {"beta2", PU__FIT(beta2), 'd', NULL},
-    {"epsilon", PU__FIT(epsilon), 'd', NULL},
-    {"history", PU__FIT(history), 'n', NULL},
-    {"batch", PU__FIT(batch), 'n', NULL},
-    {"accumulate", PU__FIT(accumulate), 'n', NULL},
-    {"fixed_probes", PU__FIT(fixed_probes), 'i', NULL},
-    {"dense", PU__FIT(dense), 'i', NULL},
-    {"warm_start", PU__FIT(warm_start), 'i', NULL},
-    {"tolerance", PU__FIT(tolerance), 'd', NULL},
-    {"checkpoint", PU__FIT(checkpoint), 't', NULL},
-    {"checkpoint_every", PU__FIT(checkpoint_every), 'n', NULL},
-    {"resume", PU__FIT(resume), 'i', NULL},
-    {"starts", PU__FIT(starts), 'n', NULL},
-    {"samples", PU__FIT(gradient.samples), 'n', NULL},
-    {"kind", PU__FIT(gradient.kind), 'i', "network output monte_carlo exact"},
-    {"engine", PU__FIT(gradient.engine), 'i', "default iterative dense dual banded kalman cholmod schur auto"},
-    {"seed", PU__FIT(gradient.seed), 'u', NULL},
-    {"probe_step", PU__FIT(gradient.step), 'w', NULL},
-    {"threads", PU__FIT(gradient.threads), 'i', NULL},
-    {"lanes", PU__FIT(gradient.lanes), 'i', NULL},
-    {"groups", PU__FIT(gradient.groups), 'n', NULL},
-    {"error", PU__FIT(gradient.error), 'd', NULL},
-    {"most_samples", PU__FIT(gradient.most_samples), 'n', NULL},
-    {"most_iterations", PU__FIT(gradient.most_iterations), 'n', NULL},
-    {"rao_blackwell", PU__FIT(gradient.rao_blackwell), 'i', NULL},
-    {"iterations", PU__FIT(gradient.solve.iterations), 'n', NULL},
-    {"solver", PU__FIT(gradient.solve.solver), 'i', "cg pcg sd gd"},
-    {"solver_tolerance", PU__FIT(gradient.solve.tolerance), 'd', NULL},
-    {"adjoint", PU__FIT(gradient.solve.adjoint), 'i', "full shortcut reorthogonal auto"},
-    {"preconditioner", PU__FIT(gradient.solve.preconditioner), 'i', "diagonal ssor incomplete"}};
+    PU__FIT(steps, 'n'), PU__WORDS(optimizer, "default adam sgd lbfgs"), PU__FIT(rate, 'd'),
+    PU__WORDS(schedule, "constant cosine hyperbolic tail"), PU__FIT(decay, 'd'), PU__FIT(momentum, 'd'), PU__FIT(beta1, 'd'),
+    PU__FIT(beta2, 'd'), PU__FIT(epsilon, 'd'), PU__FIT(history, 'n'), PU__FIT(batch, 'n'), PU__FIT(accumulate, 'n'),
+    PU__FIT(fixed_probes, 'i'), PU__FIT(dense, 'i'), PU__FIT(warm_start, 'i'), PU__FIT(tolerance, 'd'), PU__FIT(checkpoint, 't'),
+    PU__FIT(checkpoint_every, 'n'), PU__FIT(resume, 'i'), PU__FIT(starts, 'n'), PU__GRADIENT(samples, 'n'),
+    PU__FIELD("kind", gradient.kind, 'i', "network output monte_carlo exact"),
+    PU__FIELD("engine", gradient.engine, 'i', "default iterative dense dual banded kalman cholmod schur auto"),
+    PU__GRADIENT(seed, 'u'), PU__FIELD("probe_step", gradient.step, 'w', NULL), PU__GRADIENT(threads, 'i'),
+    PU__GRADIENT(lanes, 'i'), PU__GRADIENT(groups, 'n'), PU__GRADIENT(error, 'd'), PU__GRADIENT(most_samples, 'n'),
+    PU__GRADIENT(most_iterations, 'n'), PU__GRADIENT(rao_blackwell, 'i'),
+    PU__FIELD("iterations", gradient.solve.iterations, 'n', NULL), PU__SOLVE(solver, "cg pcg sd gd"),
+    PU__FIELD("solver_tolerance", gradient.solve.tolerance, 'd', NULL),
+    PU__SOLVE(adjoint, "full shortcut reorthogonal auto"), PU__SOLVE(preconditioner, "diagonal ssor incomplete")};
+#undef PU__FIELD
 #undef PU__FIT
+#undef PU__WORDS
+#undef PU__GRADIENT
+#undef PU__SOLVE
 
-#define PU__OF(field) offsetof(pu_fit_report, field)
+#define PU__OF(key, as) {#key, offsetof(pu_fit_report, key), as, NULL}
 static const pu__flat_slot pu__flat_of_fit[] = {
-    {"objective", PU__OF(objective), 'd', NULL},     {"objective_se", PU__OF(objective_se), 'd', NULL},
-    {"penalty", PU__OF(penalty), 'd', NULL},         {"steps", PU__OF(step), 'n', NULL},
-    {"gradients", PU__OF(gradients), 'n', NULL},     {"rejected", PU__OF(rejected), 'n', NULL},
-    {"doubtful", PU__OF(doubtful), 'n', NULL},       {"gradient", PU__OF(gradient), 'd', NULL},
-    {"gradient_se", PU__OF(gradient_se), 'd', NULL}, {"validation", PU__OF(validation), 'd', NULL},
-    {"best", PU__OF(best), 'd', NULL},               {"best_step", PU__OF(best_step), 'n', NULL},
-    {"stop", PU__OF(stop), 'i', NULL},               {"boundaries", PU__OF(boundaries), 'n', NULL},
-    {"start", PU__OF(start), 'n', NULL},             {"starts", PU__OF(starts), 'n', NULL},
-    {"failed", PU__OF(failed), 'n', NULL},           {"near_best", PU__OF(near_best), 'n', NULL}};
+    PU__OF(objective, 'd'), PU__OF(objective_se, 'd'), PU__OF(penalty, 'd'), {"steps", offsetof(pu_fit_report, step), 'n', NULL},
+    PU__OF(gradients, 'n'), PU__OF(rejected, 'n'), PU__OF(doubtful, 'n'), PU__OF(gradient, 'd'), PU__OF(gradient_se, 'd'),
+    PU__OF(validation, 'd'), PU__OF(best, 'd'), PU__OF(best_step, 'n'), PU__OF(stop, 'i'), PU__OF(boundaries, 'n'),
+    PU__OF(start, 'n'), PU__OF(starts, 'n'), PU__OF(failed, 'n'), PU__OF(near_best, 'n')};
 #undef PU__OF
-#define PU__OF(field) offsetof(pu_report, field)
+#define PU__OF(key, as) {#key, offsetof(pu_report, key), as, NULL}
 static const pu__flat_slot pu__flat_of_call[] = {
-    {"nll", PU__OF(nll), 'd', NULL},         {"nll_se", PU__OF(nll_se), 'd', NULL},
-    {"nll_95", PU__OF(nll_95), 'd', NULL},   {"samples", PU__OF(samples), 'n', NULL},
-    {"engine", PU__OF(engine), 'i', NULL},   {"iterations", PU__OF(iterations), 'n', NULL},
-    {"bytes", PU__OF(bytes), 'z', NULL},     {"rounding_error", PU__OF(rounding_error), 'd', NULL},
-    {"seconds", PU__OF(seconds), 'd', NULL}, {"solver_error", PU__OF(solver_error), 'd', NULL}};
+    PU__OF(nll, 'd'), PU__OF(nll_se, 'd'), PU__OF(nll_95, 'd'), PU__OF(samples, 'n'), PU__OF(engine, 'i'),
+    PU__OF(iterations, 'n'), PU__OF(bytes, 'z'), PU__OF(rounding_error, 'd'), PU__OF(seconds, 'd'), PU__OF(solver_error, 'd')};
 #undef PU__OF
 #define PU__COUNT(table) ((int)(sizeof(table) / sizeof((table)[0])))
 
@@ -35622,8 +35615,8 @@ PU_DEF size_t pu_sizeof(const char *name)
 #undef PU__SIZE
     for (int i = 0; name && i < PU__COUNT(sizes); i++) {
         const char *known = sizes[i].name;
-        /* A float build has puf_ in its names, a caller may ask by either. */
-        if (!strcmp(strchr(known, '_'), strchr(name, '_') ? strchr(name, '_') : "") && !strncmp(name, "pu", 2))
+        /* A float build has puf_ in its names, a caller may ask it by either. */
+        if (!strcmp(known, name) || (sizeof(pu_real) == 4 && !strncmp(name, "puf", 3) && !strcmp(known + 2, name + 3)))
             return sizes[i].bytes;
     }
     return 0;
@@ -35635,8 +35628,8 @@ PU__FN int pu__flat_word(const char *words, const char *word)
     size_t length = strlen(word);
     for (int place = 0; *words; place++) {
         size_t n = strcspn(words, " ");
-        int prefix = words[n - 1] == '.' && length > n;
-        if ((n == length || prefix) && !strncmp(words, word, n))
+        int prefix = words[n - 1] == '.';
+        if ((prefix ? length > n : length == n) && !strncmp(words, word, n))
             return place;
         words += n + (words[n] == ' ');
     }
@@ -35648,7 +35641,7 @@ PU__FN int pu__flat_refuse(pu_flat *f, pu_status status, const char *key, const 
 {
     pu__text out = {f->why, 0, sizeof f->why};
     f->why[0] = 0;
-    f->of_fit = 0;
+    f->of_fit = f->valued = 0;
     pu__report_clear(&f->report);
     pu__put(&out, key);
     pu__put(&out, " (");
@@ -35656,6 +35649,22 @@ PU__FN int pu__flat_refuse(pu_flat *f, pu_status status, const char *key, const 
     pu__put(&out, list);
     pu__put(&out, ")");
     return pu__refuse(&f->report, status, f->why);
+}
+
+/* Begins a call that changes the handle: not within the progress function, whose fit uses all of it. */
+PU__FN int pu__flat_open(pu_flat *f)
+{
+    if (!f)
+        return PU_E_NULL;
+    return f->busy ? pu__flat_refuse(f, PU_E_ARGUMENT, "progress", "numbers and texts alone while a fit runs", "") : PU_OK;
+}
+
+/* Refuses for want of memory. */
+PU__FN int pu__flat_full(pu_flat *f, const char *key, size_t bytes)
+{
+    (void)pu__flat_refuse(f, PU_E_MEMORY, key, "no room", "");
+    f->report.bytes = bytes;
+    return PU_E_MEMORY;
 }
 
 /* Refuses a key that is not there, with those that are. */
@@ -35694,15 +35703,17 @@ PU__FN pu__flat_entry *pu__flat_find(pu_flat *f, const char *key)
     return entry;
 }
 
-/* The entry of a key with room for an array of so many bytes, in place of one that was there. NULL: no memory. */
+/* The entry of a key with room for an array of so many bytes, in place of one that was there. NULL: no memory, and told. */
 PU__FN pu__flat_entry *pu__flat_enter(pu_flat *f, const char *key, size_t bytes)
 {
     pu__flat_entry **link = &f->first, *entry;
     while (*link && strcmp((*link)->key, key))
         link = &(*link)->next;
     entry = (pu__flat_entry *)pu__alloc(&f->ws.allocator, sizeof *entry + bytes);
-    if (!entry)
+    if (!entry) {
+        (void)pu__flat_full(f, key, sizeof *entry + bytes);
         return NULL;
+    }
     memset(entry, 0, sizeof *entry);
     entry->array = entry + 1;
     memcpy(entry->key, key, strlen(key) + 1);
@@ -35747,7 +35758,7 @@ PU_DEF pu_flat *pu_flat_new(const char *model)
 PU_DEF void pu_flat_free(pu_flat *f)
 {
     pu_allocator plain;
-    if (!f)
+    if (!f || f->busy)
         return;
     plain = f->ws.allocator;
     pu__flat_drop(f);
@@ -35783,7 +35794,7 @@ PU__FN int pu__flat_write(void *options, const pu__flat_slot *field, double valu
         memcpy(at, &value, sizeof value);
         return 1;
     }
-    if (!(value >= least && value <= most) || floor(value) < value || (double)(pu_int)value < value)
+    if (!(value >= least && value <= most) || floor(value) < value || (double)(pu_int)value - value != 0)
         return 0;
     whole = (pu_int)value;
     if (field->as == 'n')
@@ -35803,23 +35814,24 @@ PU_DEF int pu_flat_set_number(pu_flat *f, const char *key, double value)
 {
     const pu__flat_slot *field = pu__flat_field(pu__flat_options, PU__COUNT(pu__flat_options), key);
     pu__flat_entry *entry;
-    int status;
-    if (!f)
-        return PU_E_NULL;
+    int status = pu__flat_open(f);
+    if (status)
+        return status;
     if (field && (field->words || field->as == 't'))
         return pu__flat_refuse(f, PU_E_ARGUMENT, key, "a text is wanted: ", field->words ? field->words : "the name of a file");
     if (field && !pu__flat_write(&f->fit, field, value))
-        return pu__flat_refuse(f, PU_E_ARGUMENT, key, "a whole number is wanted", field->as == 'n' || field->as == 'i' ? "" : " from 0 on");
+        return pu__flat_refuse(f, PU_E_ARGUMENT, key, "a whole number is wanted",
+                               field->as == 'n' || field->as == 'i' ? "" : " from 0 on");
     if (field)
         return PU_OK;
     status = pu__flat_key(f, key, 'n');
     if (status)
         return status;
-    if (!(value >= 0 && value < 9e15) || floor(value) < value || (double)(pu_int)value < value)
+    if (!(value >= 0 && value < 9e15) || floor(value) < value || (double)(pu_int)value - value != 0)
         return pu__flat_refuse(f, PU_E_ARGUMENT, key, "a whole number from 0 on is wanted", "");
     entry = pu__flat_enter(f, key, 0);
     if (!entry)
-        return pu__flat_refuse(f, PU_E_MEMORY, key, "no room", "");
+        return PU_E_MEMORY;
     entry->number = value;
     return PU_OK;
 }
@@ -35828,9 +35840,9 @@ PU_DEF int pu_flat_set_text(pu_flat *f, const char *key, const char *value)
 {
     const pu__flat_slot *field = pu__flat_field(pu__flat_options, PU__COUNT(pu__flat_options), key);
     pu__flat_entry *entry;
-    int status;
-    if (!f)
-        return PU_E_NULL;
+    int status = pu__flat_open(f);
+    if (status)
+        return status;
     if (!value)
         return pu__flat_refuse(f, PU_E_NULL, key ? key : "key", "a text is wanted", "");
     if (field && field->words) {
@@ -35847,10 +35859,10 @@ PU_DEF int pu_flat_set_text(pu_flat *f, const char *key, const char *value)
         return status;
     entry = pu__flat_enter(f, key, strlen(value) + 1);
     if (!entry)
-        return pu__flat_refuse(f, PU_E_MEMORY, key, "no room", "");
+        return PU_E_MEMORY;
     memcpy(entry->array, value, strlen(value) + 1);
     if (field)
-        f->fit.checkpoint = (const char *)entry->array;
+        f->fit.checkpoint = *value ? (const char *)entry->array : NULL;
     return PU_OK;
 }
 
@@ -35886,9 +35898,9 @@ PU_DEF int pu_flat_set_array(pu_flat *f, const char *key, const void *values, in
 {
     const char *from = (const char *)values;
     pu__flat_entry *entry;
-    int status;
-    if (!f)
-        return PU_E_NULL;
+    int status = pu__flat_open(f);
+    if (status)
+        return status;
     if (pu__flat_field(pu__flat_options, PU__COUNT(pu__flat_options), key))
         return pu__flat_refuse(f, PU_E_ARGUMENT, key, "not an array", "");
     status = pu__flat_key(f, key, 'a');
@@ -35902,7 +35914,7 @@ PU_DEF int pu_flat_set_array(pu_flat *f, const char *key, const void *values, in
         return pu__flat_refuse(f, PU_E_NULL, key, "an array is wanted", "");
     entry = pu__flat_enter(f, key, (size_t)count * 8);
     if (!entry)
-        return pu__flat_refuse(f, PU_E_MEMORY, key, "no room", "");
+        return PU_E_MEMORY;
     entry->count = count;
     for (pu_int i = 0; i < count; i++, from += pu__flat_width(type)) {
         double x = pu__flat_read(from, type);
@@ -35955,7 +35967,7 @@ PU__FN pu_status pu__flat_structural(pu_flat *f)
     const double *times = (const double *)pu__flat_array(f, "times", steps, 1, 0);
     if (f->report.status)
         return f->report.status;
-    while (*at) {
+    while (*(at += strspn(at, " "))) {
         char word[24];
         pu_part part;
         size_t n = strcspn(at, " :!");
@@ -35966,14 +35978,13 @@ PU__FN pu_status pu__flat_structural(pu_flat *f)
         if (pu__flat_word(pu__flat_parts, word) < 0 || count == PU__COUNT(f->parts))
             return (pu_status)pu__flat_refuse(f, PU_E_ARGUMENT, "parts", "at most 64 of: ", pu__flat_parts);
         part.kind = (pu_part_kind)pu__flat_word(pu__flat_parts, word);
-        at += *at == ':';
+        at += *at == ':' && at[1] >= '0' && at[1] <= '9';
         for (; *at >= '0' && *at <= '9' && part.size < 100000000; at++)
             part.size = 10 * part.size + (*at - '0');
         part.constant = *at == '!';
         at += *at == '!';
         if (*at && *at != ' ')
             return (pu_status)pu__flat_refuse(f, PU_E_ARGUMENT, "parts", "a size behind a colon, ! behind what is constant", "");
-        at += strspn(at, " ");
         f->parts[count++] = part;
     }
     if (times)
@@ -36017,8 +36028,10 @@ PU__FN pu_status pu__flat_effects(pu_flat *f)
     pu_group group[32];
     memset(group, 0, sizeof group);
     for (pu__flat_entry *entry = f->first; entry && !f->report.status; entry = entry->next) {
-        const char *name = entry->key + 6;
+        const char *dot = strchr(entry->key, '.'), *name = dot ? dot + 1 : "";
         pu__flat_entry *levels, *slope;
+        if (pu__flat_word("slope. levels.", entry->key) >= 0 && !pu__flat_of_group(f, "level.", name))
+            return (pu_status)pu__flat_refuse(f, PU_E_NULL, entry->key, "there is no group of this name: level.", name);
         if (strncmp(entry->key, "level.", 6))
             continue;
         if (count == PU__COUNT(group))
@@ -36062,8 +36075,8 @@ PU__FN pu_status pu__flat_inner(pu_flat *f)
     case 2: return pu_model_sparse(model, &f->Phi, report);
     case 3: return pu_model_regression(model, &f->Phi, report);
     case 4:
-        return pu_model_neural(model, points, inputs, (const pu_real *)array, pu__flat_size(f, "hidden"), pu__flat_size(f, "features"),
-                               report);
+        return pu_model_neural(model, points, inputs, (const pu_real *)array, pu__flat_size(f, "hidden"),
+                               pu__flat_size(f, "features"), report);
     case 5: return pu_model_noisy_ar(model, steps, pu__flat_size(f, "order"), report);
     case 6: return pu_model_state_space(model, steps, states, (pu_ssm_start)start, report);
     case 7: return pu_model_dynamic_factors(model, steps, pu__flat_size(f, "outputs"), states, (pu_ssm_start)start, report);
@@ -36083,18 +36096,21 @@ PU__FN pu_int pu__flat_rows(const pu_model *model)
 PU__FN pu_status pu__flat_ready(pu_flat *f)
 {
     pu_status status;
-    f->of_fit = 0;
+    pu_int p, n;
+    f->of_fit = f->valued = 0;
     pu__report_clear(&f->report);
     if (f->made)
         return PU_OK;
     if (f->kind < 0)
         return (pu_status)pu__flat_unknown(f, "model");
     pu__flat_drop(f);
+    p = pu__flat_size(f, "regressors.columns");
+    n = pu__flat_size(f, "regressors.data");
     status = pu__flat_inner(f);
     f->model = &f->inner;
-    if (!status && pu__flat_find(f, "regressors")) {
-        pu_int p = pu__flat_size(f, "regressors.columns"), n = pu__flat_size(f, "regressors.data"), rows = pu__flat_rows(&f->inner);
-        const pu_real *X = (const pu_real *)pu__flat_array(f, "regressors", p, (n ? n : 1) * rows, 1);
+    if (!status && (pu__flat_find(f, "regressors") || p || n)) {
+        pu_int rows = pu__flat_rows(&f->inner), all = n > PTRDIFF_MAX / rows ? PU_ZERO : (n ? n : 1) * rows;
+        const pu_real *X = (const pu_real *)pu__flat_array(f, "regressors", p, all, 1);
         status = f->report.status;
         if (!status)
             status = pu_model_regressors(&f->outer, &f->inner, p, X, n, &f->report);
@@ -36109,42 +36125,43 @@ PU__FN pu_status pu__flat_ready(pu_flat *f)
 /* Begins a call that needs the model and these arrays. */
 PU__FN pu_status pu__flat_begin(pu_flat *f, const void *theta)
 {
-    pu_status status;
-    if (!f)
-        return PU_E_NULL;
+    pu_status status = (pu_status)pu__flat_open(f);
+    if (status)
+        return status;
     status = pu__flat_ready(f);
     if (!status && !theta)
         status = (pu_status)pu__flat_refuse(f, PU_E_NULL, "theta", "number params of them", "");
     return status;
 }
 
-/* Gives the data back and takes room for others. 0: no room, and told. */
-PU__FN int pu__flat_room(pu_flat *f, double entries, pu_int indices, pu_int starts)
+/* Gives the data back and takes room for others. No room: told; those of before are gone then. */
+PU__FN int pu__flat_room(pu_flat *f, const char *key, double entries, pu_int indices, pu_int starts)
 {
     const pu_allocator *plain = &f->ws.allocator;
+    if (entries > (double)PTRDIFF_MAX / 16)
+        return pu__flat_refuse(f, PU_E_OVERFLOW, key, "n m", "");
     pu__release(plain, f->y, 0);
     pu__release(plain, f->start, 0);
     pu__release(plain, f->index, 0);
     memset(&f->data, 0, sizeof f->data);
-    f->y = f->start = f->index = NULL;
-    if (entries > (double)PTRDIFF_MAX / 16)
-        return 0;
     f->y = pu__alloc(plain, ((size_t)entries + 1) * sizeof(pu_real));
     f->index = pu__alloc(plain, ((size_t)indices + 1) * sizeof(pu_int));
     f->start = pu__alloc(plain, ((size_t)starts + 1) * sizeof(pu_int));
-    return f->y && f->index && f->start;
+    return f->y && f->index && f->start ? PU_OK : pu__flat_full(f, key, ((size_t)entries + 1) * sizeof(pu_real));
 }
 
 PU_DEF int pu_flat_data(pu_flat *f, pu_int n, pu_int m, const void *y, int type, pu_int row, pu_int column)
 {
+    int status = pu__flat_open(f);
     pu_int gaps = 0;
     pu_real *to;
-    if (!f)
-        return PU_E_NULL;
+    if (status)
+        return status;
     if (!y || n < 1 || m < 1 || !pu__flat_width(type))
         return pu__flat_refuse(f, y ? PU_E_ARGUMENT : PU_E_NULL, "data", "n, m from 1 on, and y of a type of: ", "d f i l b");
-    if (!pu__flat_room(f, (double)n * (double)m, 0, 0))
-        return pu__flat_refuse(f, PU_E_MEMORY, "data", "no room", "");
+    status = pu__flat_room(f, "data", (double)n * (double)m, 0, 0);
+    if (status)
+        return status;
     to = (pu_real *)f->y;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = 0; j < m; j++, to++) {
@@ -36157,9 +36174,10 @@ PU_DEF int pu_flat_data(pu_flat *f, pu_int n, pu_int m, const void *y, int type,
 
 PU_DEF int pu_flat_mask(pu_flat *f, const unsigned char *mask, pu_int row, pu_int column)
 {
+    int status = pu__flat_open(f);
     pu_int gaps = 0;
-    if (!f)
-        return PU_E_NULL;
+    if (status)
+        return status;
     if (!mask || !f->data.y || f->data.kind == PU_DATA_LISTS)
         return pu__flat_refuse(f, PU_E_NULL, "mask", "wanted with data of pu_flat_data", "");
     for (pu_int i = 0; i < f->data.n; i++)
@@ -36173,12 +36191,14 @@ PU_DEF int pu_flat_mask(pu_flat *f, const unsigned char *mask, pu_int row, pu_in
     return PU_OK;
 }
 
-PU_DEF int pu_flat_lists(pu_flat *f, pu_int n, pu_int m, const void *start, const void *index, int index_type, const void *y, int type)
+PU_DEF int pu_flat_lists(pu_flat *f, pu_int n, pu_int m, const void *start, const void *index, int index_type,
+                         const void *y, int type)
 {
     const char *starts = (const char *)start, *indices = (const char *)index, *values = (const char *)y;
     pu_int width = pu__flat_width(index_type), count;
-    if (!f)
-        return PU_E_NULL;
+    int status = pu__flat_open(f);
+    if (status)
+        return status;
     if (!start || !index || !y)
         return pu__flat_refuse(f, PU_E_NULL, "lists", "start, index and y are wanted", "");
     if (n < 1 || m < 1 || !pu__flat_width(type) || (index_type != 'i' && index_type != 'l'))
@@ -36189,8 +36209,9 @@ PU_DEF int pu_flat_lists(pu_flat *f, pu_int n, pu_int m, const void *start, cons
     count = pu__flat_whole(pu__flat_read(starts + n * width, index_type));
     if (count < 0)
         return pu__flat_refuse(f, PU_E_SIZE, "lists", "start[n] is not a number of entries", "");
-    if (!pu__flat_room(f, (double)count, count, n))
-        return pu__flat_refuse(f, PU_E_MEMORY, "lists", "no room", "");
+    status = pu__flat_room(f, "lists", (double)count, count, n);
+    if (status)
+        return status;
     for (pu_int i = 0; i <= n; i++)
         ((pu_int *)f->start)[i] = pu__flat_whole(pu__flat_read(starts + i * width, index_type));
     for (pu_int i = 0; i < count; i++) {
@@ -36203,8 +36224,9 @@ PU_DEF int pu_flat_lists(pu_flat *f, pu_int n, pu_int m, const void *start, cons
 
 PU_DEF int pu_flat_progress(pu_flat *f, int (*progress)(pu_flat *f, void *user), void *user)
 {
-    if (!f)
-        return PU_E_NULL;
+    int status = pu__flat_open(f);
+    if (status)
+        return status;
     f->progress = progress;
     f->user = user;
     return PU_OK;
@@ -36215,6 +36237,7 @@ PU__FN int pu__flat_step(const pu_fit_report *now, void *user)
 {
     pu_flat *f = (pu_flat *)user;
     f->now = now;
+    f->of_fit = 1;
     return f->progress(f, f->user);
 }
 
@@ -36231,24 +36254,37 @@ PU_DEF int pu_flat_fit(pu_flat *f, pu_real *theta)
         return status;
     f->fit.progress = f->progress ? pu__flat_step : NULL;
     f->fit.user = f;
-    f->of_fit = 1;
-    f->now = &f->fitted;
+    f->busy = 1;
+    f->now = NULL;
     status = pu_fit(f->model, &f->data, &f->fit, &f->ws, theta, &f->fitted);
-    f->now = &f->fitted;
+    f->busy = 0;
+    f->of_fit = 1;
+    f->now = status < 0 ? NULL : &f->fitted;
+    return status;
+}
+
+/* The status of a call that tells an NLL and its engine. */
+PU__FN int pu__flat_valued(pu_flat *f, pu_status status)
+{
+    f->valued = status >= 0;
     return status;
 }
 
 PU_DEF int pu_flat_gradient(pu_flat *f, const pu_real *theta, pu_real *grad, pu_real *se)
 {
     pu_status status = pu__flat_begin(f, theta);
-    return status ? status : pu_model_gradient(f->model, theta, &f->data, &f->fit.gradient, &f->ws, grad, se, &f->report);
+    if (!status)
+        status = pu_model_gradient(f->model, theta, &f->data, &f->fit.gradient, &f->ws, grad, se, &f->report);
+    return pu__flat_valued(f, status);
 }
 
 PU_DEF int pu_flat_nll(pu_flat *f, const pu_real *theta)
 {
     pu_status status = pu__flat_begin(f, theta);
     double nll, se;
-    return status ? status : pu_model_nll(f->model, theta, &f->data, &f->fit.gradient, &f->ws, &nll, &se, &f->report);
+    if (!status)
+        status = pu_model_nll(f->model, theta, &f->data, &f->fit.gradient, &f->ws, &nll, &se, &f->report);
+    return pu__flat_valued(f, status);
 }
 
 PU_DEF int pu_flat_posterior(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *variance)
@@ -36262,7 +36298,7 @@ PU_DEF int pu_flat_posterior(pu_flat *f, const pu_real *theta, pu_real *mean, pu
     out.variance = variance;
     status = pu_model_posterior(f->model, theta, &f->data, &f->fit.gradient, &f->ws, &out, &f->report);
     f->exact = out.exact;
-    return status;
+    return pu__flat_valued(f, status);
 }
 
 PU_DEF int pu_flat_predict(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *fit, pu_real *variance)
@@ -36277,7 +36313,7 @@ PU_DEF int pu_flat_predict(pu_flat *f, const pu_real *theta, pu_real *mean, pu_r
     out.variance = variance;
     status = pu_model_predict(f->model, theta, &f->data, &f->fit.gradient, &f->ws, &out, &f->report);
     f->exact = out.exact;
-    return status;
+    return pu__flat_valued(f, status);
 }
 
 PU_DEF int pu_flat_simulate(pu_flat *f, const pu_real *theta, pu_int n, uint64_t seed, pu_real *z, pu_real *y)
@@ -36334,11 +36370,13 @@ PU_DEF double pu_flat_number(pu_flat *f, const char *name)
     if (!strcmp(name, "exact"))
         return (double)f->exact;
     if (!strcmp(name, "converged") && f->now)
-        return f->now->status >= 0 && (f->now->stop == PU_FIT_GRADIENT || f->now->stop == PU_FIT_CONVERGED || f->now->stop == PU_FIT_BOUNDARY);
+        return f->now->stop == PU_FIT_GRADIENT || f->now->stop == PU_FIT_CONVERGED || f->now->stop == PU_FIT_BOUNDARY;
     if (of_fit && f->now)
         return pu__flat_value(f->now, of_fit);
-    if (of_call)
-        return pu__flat_value(f->of_fit && f->now ? &f->now->last : &f->report, of_call);
+    if (of_call && f->of_fit && f->now)
+        return pu__flat_value(&f->now->last, of_call);
+    if (of_call && f->valued)
+        return pu__flat_value(&f->report, of_call);
     if (size < 0 || (!f->made && pu__flat_ready(f)))
         return (double)NAN;
     if (size == 1)
@@ -36351,7 +36389,9 @@ PU_DEF const char *pu_flat_text(pu_flat *f, const char *name)
     if (!f || !name)
         return "";
     switch (pu__flat_word("explain status plan fit_plan stop fit model", name)) {
-    case 0: return f->of_fit ? pu_fit_explain(&f->fitted, f->text, sizeof f->text) : pu_explain(&f->report, f->text, sizeof f->text);
+    case 0:
+        return f->of_fit ? pu_fit_explain(f->now ? f->now : &f->fitted, f->text, sizeof f->text)
+                         : pu_explain(&f->report, f->text, sizeof f->text);
     case 1: return pu_status_name(f->of_fit ? f->fitted.status : f->report.status);
     case 2: return f->of_fit && f->now ? f->now->last.plan : f->report.plan;
     case 3: return f->now ? f->now->plan : "";

@@ -7,6 +7,7 @@
 . tests/tools.sh
 . tests/greatest.sh
 . tests/cuda/jobs.sh
+. tests/lib.sh
 
 # ---------------------------------------------------------------------------------------------- which jobs
 
@@ -34,6 +35,7 @@ LEFT_OUT=(
     'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
     'programs/user_ops              instructions of operators that users write, counted by valgrind'
     'programs/team_mpi               processes of a team killed 20 times, all of them with two threads; 2 kills are there'
+    'programs/r.alone               the functions for R, built as their README says; programs/r has an object of the library'
     'compile/examples.alone         each example with an implementation of its own'
     'cuda/*_?san                    CUDA kernels under sanitizers'
     'cuda/@(device|kernels).*([!_]) CUDA kernels at all sizes; small ones are there'
@@ -123,8 +125,8 @@ limited()
 
 # ---------------------------------------------------------------------------------------------- unit tests, golden cases
 
-# variant_flags VARIANT [O]: sets FLAGS and LINK for one of double, float, and these with _asan, _libs (FFTW, CBLAS, CHOLMOD) or
-# _native (the widest vectors of this machine, fused multiply-adds). O: level of optimisation, for all but _native; it is 0
+# variant_flags VARIANT [O]: sets FLAGS and LINK for one of double, float, and these with _asan, _libs (FFTW, CBLAS, CHOLMOD), _pic
+# (for a shared library) or _native (the widest vectors of this machine, fused multiply-adds). O: level of optimisation, for all but _native; it is 0
 # for programs that compile pu.h themselves, most of whose time would be the compiler's
 variant_flags()
 {
@@ -138,6 +140,7 @@ variant_flags()
             FLAGS+=("${LIBRARY_FLAGS[@]}" "${OMP[@]}" -O0)
             LINK=("${LIBRARY_LINK[@]}" -lm)
             ;;
+        *_pic) FLAGS+=("${OMP[@]}" -fPIC -O0) ;;
         *_native)
             FLAGS+=("${OMP[@]}" -O3 "${NATIVE[@]}" -ffp-contract=fast -fno-math-errno)
             ;;
@@ -662,6 +665,53 @@ job_link_symbols()      # SOURCE, or an object that is there; EXPECTED
     echo "1 passed, 0 failed"
 }
 
+# A shared library has what the object has to give, and nothing else; both precisions are the same calls.
+lib_exports()   # LIBRARY
+{
+    local inside exported
+    inside=$(nm -g --defined-only build/obj/pu.double_pic.o | awk '{ print $3 }' | sort)
+    exported=$(nm -D --defined-only "$1" | awk '{ print $3 }' | sort)
+    diff <(printf '%s\n' "$inside" "${inside//pu_/puf_}" | sort) <(echo "$exported") && [[ $exported == *puf_flat_fit* ]]
+}
+
+# lib_program OUTPUT FLAGS...: the numbers of the flat layer by a library
+lib_program()
+{
+    local output=$1
+    shift
+    "${STRICT_C[@]}" -O0 "${OMP[@]}" tests/compile/flat_numbers.c "$@" -o "$output" -lm && "$output" >"$output.txt" &&
+        [[ $(wc -l <"$output.txt") == 350 ]]
+}
+
+# The piece of docs/bindings.md that is Python, at a place like the top of the tree, prints what stands below it.
+lib_python()
+{
+    mkdir -p $base/python/build/lib
+    ln -sf ../../../libpu.so $base/python/build/lib/libpu.so
+    awk '/^```python$/ { on = 1; next } /^```$/ { on = 0 } on' docs/bindings.md >$base/python/snippet.py
+    awk '/^```python$/ { seen = 1 } /^```$/ { on = 0 } on; seen && /^```text$/ { on = 1 }' docs/bindings.md >$base/python/said.txt
+    (cd $base/python && python3 snippet.py) >$base/python/printed.txt || return
+    [[ -s $base/python/said.txt ]] && diff $base/python/said.txt $base/python/printed.txt
+}
+
+# The library of ./build.sh lib, from objects that are quicker to make: its names, and programs that use it.
+job_lib()
+{
+    local base=build/link/lib
+    mkdir -p $base
+    lib_link $base build/obj/pu.double_pic.o build/obj/pu.float_pic.o || return
+    check "exported names" lib_exports $base/libpu.so
+    check "soname" grep -q 'SONAME.*libpu[.]so[.][0-9]' <(readelf -d $base/libpu.so)
+    check "shared, double" lib_program $base/shared -L$base -Wl,-rpath,"$PWD/$base" -lpu
+    check "shared, float" lib_program $base/shared_float -DPU_FLOAT -L$base -Wl,-rpath,"$PWD/$base" -lpu
+    check "static, double" lib_program $base/static $base/libpu.a
+    check "the same bits" cmp $base/shared.txt $base/static.txt
+    "${STRICT_C[@]}" -O0 tests/compile/dlopen.c -o $base/dlopen -ldl -lm || return
+    check "opened by name" $base/dlopen $base/libpu.so
+    if have python3; then check "docs/bindings.md, Python" lib_python; else skip "docs/bindings.md: no python3"; fi
+    end_of_checks
+}
+
 # Packages, as those use them who have only what was installed: programs in directories of their own (compile/consumer.c and
 # consumer.cpp), each built without optimisation and run. The implementation takes most of the time; those whose way to the
 # header alone differs have one that was compiled once.
@@ -830,6 +880,7 @@ add_link()
     add_with "float" link/symbols.float job_link_symbols build/obj/pu.float.o '^puf_'
     add link/symbols.static job_link_symbols static.c '^pu_test_static$'
     add link/symbols.c++ job_link_symbols impl.cpp '^pu_'
+    add_with "double_pic float_pic" link/lib job_lib
     add link/pkgconfig job_pkgconfig
     add link/cmake job_cmake
     add link/cmake.alone job_cmake all
@@ -924,6 +975,40 @@ job_snippets()
     limited tests/snippets.sh build/tests/snippets build/tests/tutorial "${STRICT_C[@]}" -O0
 }
 
+# r_readme DIRECTORY: what examples/r/README.md shows prints what it says
+r_readme()
+{
+    awk '/^```r$/ { on = 1; next } /^```$/ { on = 0 } on' examples/r/README.md >"$1/readme.R"
+    awk '/^```r$/ { seen = 1 } /^```$/ { on = 0 } on; seen && /^```text$/ { on = 1 }' examples/r/README.md >"$1/said.txt"
+    (cd "$1" && Rscript readme.R) >"$1/printed.txt" || return
+    [[ -s $1/said.txt ]] && diff "$1/said.txt" "$1/printed.txt"
+}
+
+# The functions for R, in a tree of their own. With the word alone pu.c is built as its README says, else with an object of the
+# library that is there already.
+job_r()         # [alone]
+{
+    local base=build/tests/r${1:-} object=$PWD/build/obj/pu.double_pic.o
+    have R && have Rscript || { job_skip 1 "no R (on Debian: r-base-core)"; return; }
+    have make || { job_skip 1 "no make, which R needs"; return; }
+    mkdir -p "$base/examples"
+    cp -r examples/r "$base/examples/"
+    rm -f "$base"/examples/r/*.{o,so}
+    cp pu.h "$base/"
+    if [[ ${1:-} ]]; then
+        (cd "$base/examples/r" && R CMD SHLIB pu.c) || return
+        check "README" r_readme "$base"
+        end_of_checks
+        return
+    fi
+    (cd "$base/examples/r" && PU_CPPFLAGS=-DPU_IMPLEMENTATION_ONCE PU_LIBS=$object R CMD SHLIB pu.c) || return
+    "${STRICT_C[@]}" -O0 "${OMP[@]}" tests/compile/flat_numbers.c "$object" -o "$base/numbers" -lm &&
+        "$base/numbers" >"$base/numbers.txt" || return
+    check "README" r_readme "$base"
+    check "tests/bindings.R" limited Rscript tests/bindings.R "$base/examples/r" "$base/numbers.txt"
+    end_of_checks
+}
+
 # refused_option WORDS...: refused beside --data, with code 2 and a message that names the option
 refused_option()
 {
@@ -964,6 +1049,8 @@ add_programs()
     add_with "double float" programs/team_mpi job_team_mpi 20
     add_with "double float" programs/refusals job_refusals
     add programs/user_ops job_user_ops
+    add_with "double_pic" programs/r job_r
+    add programs/r.alone job_r alone
     add_with "double float" programs/snippets job_snippets
 }
 
@@ -1068,7 +1155,7 @@ cmd_test()
     others=("${QUEUE[@]}")
     QUEUE=()
     # What takes longest comes first, here as in the other queues: then no core waits for another at the end.
-    for variant in {float,double}_{asan,native} float double {float,double}_libs; do
+    for variant in {float,double}_{asan,native} float double {float,double}_{libs,pic}; do
         if [[ ${NEED_OBJECT[$variant]:-} ]]; then queue "object/$variant" job_object "$variant"; fi
     done
     for variant in "${!NEED_ENGINE[@]}"; do queue "cuda/engine.$variant" job_engine "${NEED_ENGINE[$variant]}"; done

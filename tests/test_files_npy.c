@@ -277,6 +277,29 @@ TEST random_changes(void)
     PASS();
 }
 
+/* Bytes that mean nothing, half of them behind the first bytes of a good file: refused with a reason. */
+TEST random_bytes(void)
+{
+    static bytes b;
+    char why[NPY_WHY];
+    int round;
+    for (round = 0; round < 3000; round++) {
+        const uint64_t r = tc_hash((uint64_t)round + 991);
+        double *value = NULL;
+        npy_file f;
+        size_t i, kept = r & 1 ? 6 + r % 50 : 0;
+        plain(&b, "<f8", 3, 0, 1 + (int)(r >> 8 & 1));
+        b.length = kept + (size_t)(r >> 20) % 200;
+        for (i = kept; i < b.length; i++) b.byte[i] = (unsigned char)(tc_hash(r + i) >> 30);
+        why[0] = 0;
+        ASSERT(write_bytes(path[0], &b));
+        if (npy_open(path[0], &f, why)) value = npy_load(&f, why);
+        ASSERT(!value && why[0]);
+        npy_close(&f);
+    }
+    PASS();
+}
+
 /* What npy_write has written is read again as it was, in every version and type; what a type cannot hold is refused. */
 TEST written_is_read(void)
 {
@@ -368,6 +391,7 @@ int main(int argc, char **argv)
     RUN_TEST(headers_that_lie);
     RUN_TEST(numbers_that_are_no_ratings);
     RUN_TEST(random_changes);
+    RUN_TEST(random_bytes);
     RUN_TEST(written_is_read);
     RUN_TEST(whole_arrays);
     for (f = 0; f < 3; f++) remove(path[f]);

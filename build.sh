@@ -51,6 +51,7 @@ commands
   lib                 build/lib/libpu.so and libpu.a, double and float in one
   install             copy the headers, pu.pc, the files of find_package(pu) and what lib has built below PREFIX (default
                       /usr/local); DESTDIR is honoured
+  uninstall           remove these
   clean               remove build/
   help                this text
 
@@ -68,7 +69,7 @@ environment
   NO_APT=1            never call apt-get, neither to install compilers and libraries nor to fetch greatest.h
   PU_PEER             bench: directory of bench_torch.py, the PyTorch rival (default ../shared/peer)
   PU_RATINGS          bench: file of MovieLens-1M ratings; made up when not set
-  PREFIX, DESTDIR     for install
+  PREFIX, DESTDIR     for install, uninstall
 
 exit codes
   0 success   1 something failed, or a needed tool is missing   2 wrong usage
@@ -361,11 +362,11 @@ main()
         test)  . tests/jobs.sh ;;
         bench) . tests/bench/jobs.sh ;;
         cuda)  . tests/cuda/jobs.sh ;;
-        install) . examples/cmake/install.sh ;;
+        install | uninstall) . examples/cmake/install.sh ;;
         lib)   . tests/lib.sh ;;
     esac
     case $command in
-        demo | examples | test | bench | cuda | lib | install | clean) "cmd_$command" "$@" ;;
+        demo | examples | test | bench | cuda | lib | install | uninstall | clean) "cmd_$command" "$@" ;;
         help | -h | --help) help ;;
         *)
             warn "unknown command: $command"

@@ -694,6 +694,24 @@ lib_python()
     [[ -s $base/python/said.txt ]] && diff $base/python/said.txt $base/python/printed.txt
 }
 
+# Installed and found by pkg-config, by a program without the implementation; then removed.
+lib_installed()
+{
+    local flags stage=$PWD/$base/stage
+    . examples/cmake/install.sh
+    (export DESTDIR=$stage PREFIX=/opt/pu && cmd_install "$base") || return
+    if have pkg-config; then
+        read -ra flags <<<"$(PKG_CONFIG_PATH=$stage/opt/pu/lib/pkgconfig pkg-config --cflags --libs libpu)"
+        # its header, not the one here
+        "${CC_CMD[@]}" -std=c99 tests/compile/flat_numbers.c "${flags[@]}" -o $base/installed
+        check "installed, found by pkg-config" cmp $base/shared.txt <(LD_LIBRARY_PATH=$stage/opt/pu/lib $base/installed)
+    else
+        skip "installed: no pkg-config"
+    fi
+    (export DESTDIR=$stage PREFIX=/opt/pu && cmd_uninstall) || return
+    check "uninstalled" test -z "$(find "$stage" ! -type d)"
+}
+
 # The library of ./build.sh lib, from objects that are quicker to make: its names, and programs that use it.
 job_lib()
 {
@@ -708,6 +726,7 @@ job_lib()
     check "the same bits" cmp $base/shared.txt $base/static.txt
     "${STRICT_C[@]}" -O0 tests/compile/dlopen.c -o $base/dlopen -ldl -lm || return
     check "opened by name" $base/dlopen $base/libpu.so
+    lib_installed || return
     if have python3; then check "docs/bindings.md, Python" lib_python; else skip "docs/bindings.md: no python3"; fi
     end_of_checks
 }

@@ -36361,6 +36361,7 @@ PU_DEF double pu_flat_number(pu_flat *f, const char *name)
     const pu__flat_slot *of_fit = pu__flat_field(pu__flat_of_fit, PU__COUNT(pu__flat_of_fit), name);
     const pu__flat_slot *of_call = pu__flat_field(pu__flat_of_call, PU__COUNT(pu__flat_of_call), name);
     int size = name ? pu__flat_word("params latent rows", name) : -1;
+    const pu_report *report = NULL;
     if (!f || !name)
         return (double)NAN;
     if (!strcmp(name, "status"))
@@ -36373,10 +36374,10 @@ PU_DEF double pu_flat_number(pu_flat *f, const char *name)
         return f->now->stop == PU_FIT_GRADIENT || f->now->stop == PU_FIT_CONVERGED || f->now->stop == PU_FIT_BOUNDARY;
     if (of_fit && f->now)
         return pu__flat_value(f->now, of_fit);
-    if (of_call && f->of_fit && f->now)
-        return pu__flat_value(&f->now->last, of_call);
-    if (of_call && f->valued)
-        return pu__flat_value(&f->report, of_call);
+    if (f->of_fit ? f->now != NULL : f->valued)
+        report = f->of_fit ? &f->now->last : &f->report;
+    if (of_call && report && (report->has_nll || strncmp(name, "nll", 3)))
+        return pu__flat_value(report, of_call);
     if (size < 0 || (!f->made && pu__flat_ready(f)))
         return (double)NAN;
     if (size == 1)

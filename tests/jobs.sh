@@ -689,7 +689,8 @@ lib_python()
     mkdir -p $base/python/build/lib
     ln -sf ../../../libpu.so $base/python/build/lib/libpu.so
     awk '/^```python$/ { on = 1; next } /^```$/ { on = 0 } on' docs/bindings.md >$base/python/snippet.py
-    awk '/^```python$/ { seen = 1 } /^```$/ { on = 0 } on; seen && /^```text$/ { on = 1 }' docs/bindings.md >$base/python/said.txt
+    awk '/^```python$/ { seen = 1 } /^```$/ { on = 0 } on; seen && /^```text$/ { on = 1 }' docs/bindings.md \
+        >$base/python/said.txt
     (cd $base/python && python3 snippet.py) >$base/python/printed.txt || return
     [[ -s $base/python/said.txt ]] && diff $base/python/said.txt $base/python/printed.txt
 }

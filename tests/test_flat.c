@@ -313,6 +313,9 @@ TEST what_is_not_known_is_nan(void)
     ASSERT(pu_flat_nll(f, theta) >= 0 && !unknown(f, "nll"));
     ASSERT(pu_flat_nll(f, NULL) < 0 && unknown(f, call));
     ASSERT(pu_flat_fit(f, theta) >= 0 && !unknown(f, "nll") && !unknown(f, "objective") && !unknown(f, "converged"));
+    ASSERT_EQ(PU_OK, pu_flat_set_text(f, "engine", "iterative") | pu_flat_set_text(f, "solver", "gd"));
+    ASSERT(pu_flat_gradient(f, theta, out, NULL) >= 0 && unknown(f, "nll nll_se nll_95") && !unknown(f, "samples")); /* GD has none */
+    ASSERT_EQ(PU_OK, pu_flat_set_text(f, "engine", "default") | pu_flat_set_text(f, "solver", "cg"));
     ASSERT_EQ(PU_OK, pu_flat_data(f, 1, 3, y, real_type(), 0, 8));
     ASSERT(pu_flat_fit(f, theta) < 0 && unknown(f, call) && unknown(f, of_fit)); /* not those of the fit before */
     ASSERT_EQ(PU_OK, pu_flat_set_number(f, "rows", 3));

@@ -15,6 +15,8 @@
 #include "manual_fields_on_a_grid_and_pictures_with_holes.h"
 #include "manual_choose_an_engine_or_let_it_be_chosen.h"
 #include "manual_solve_linear_systems.h"
+#include "manual_wrap_a_model.h"
+#include "manual_orders_of_parameters_and_gradients.h"
 
 enum { LENGTH = 200 };
 
@@ -137,6 +139,50 @@ static void priors(void)
     pu_model_free(&model);
 }
 
+/* "Wrap a model": the check finds nothing, and a fit keeps the ratio. */
+static void wrapping(const pu_real *y)
+{
+    static wrapped w;
+    static pu_check_report found;
+    pu_real theta[3] = {PU_R(0.3), PU_R(-0.2), PU_R(0.1)};
+    pu_model inner = {0}, model = {0};
+    pu_data data = pu_data_nan(1, 40, y), all = pu_data_nan(1, LENGTH, y);
+    check("a model to wrap", !pu_model_noisy_ar(&inner, 40, 2, NULL) && !wrap(&model, &w, &inner, 0.5));
+    check("pu_model_check of it", pu_model_check(&model, theta, &data, NULL, &found) == PU_OK && found.wrong == 0);
+    pu_model_free(&inner);
+    check("a longer one", !pu_model_noisy_ar(&inner, LENGTH, 2, NULL) && !wrap(&model, &w, &inner, 0.5));
+    check("its fit", !pu_model_start(&model, &all, 1, theta, NULL) && !pu_fit(&model, &all, NULL, NULL, theta, NULL));
+    check("its ratio", fabs((double)w.theta[3] - (double)theta[2] - log(0.5)) < 1e-5 && fabs((double)theta[0]) < 3);
+    pu_model_free(&inner);
+}
+
+/* "Orders of parameters": against a difference of likelihoods in U[2][1]. */
+static void low_rank_slope(void)
+{
+    const pu_real d[3] = {1, 2, 3}, psi[3] = {1, 1, 2}, y[3] = {1, -1, 2};
+    pu_real U[6] = {1, 0, PU_R(0.5), 1, 0, 1}, slope[6], factor[4];
+    double nll[2];
+    pu_op Phi = pu_op_identity(3);
+    pu_data data = pu_data_full(1, 3, y);
+    check("slope_of_U", slope_of_U(3, 2, d, U, psi, y, slope) == PU_OK);
+    for (int side = 0; side < 2; side++) {
+        pu_low_rank prior = {3, 2, NULL, NULL, NULL};
+        pu_lgm model = {0};
+        pu_op Gamma;
+        prior.d = d;
+        prior.u = U;
+        prior.factor = factor;
+        U[5] = PU_R(side ? 1.01 : 0.99);
+        check("its factor", pu_low_rank_factor(&prior, NULL) == PU_OK);
+        Gamma = pu_op_low_rank(&prior);
+        model.Gamma = &Gamma;
+        model.Phi = &Phi;
+        model.psi = psi;
+        check("its NLL", pu_nll(&model, &data, NULL, NULL, &nll[side], NULL, NULL) == PU_OK);
+    }
+    check("U[2][1] is entry 2 r + 1", fabs((nll[1] - nll[0]) / 0.02 - (double)slope[5]) < 1e-4 && fabs((double)slope[5]) > 1e-2);
+}
+
 int main(void)
 {
     static pu_real y[LENGTH], theta[4], mean[LENGTH], variance[LENGTH], X[2 * LENGTH], b[5], se[5];
@@ -166,6 +212,8 @@ int main(void)
     check("is_affordable", is_affordable(&model, &data, NULL));
     check("solve_one", solve_one(&A, u, x) == PU_OK && fabs((double)x[0] - 1) < 1e-6 && fabs((double)x[1] - 1) < 1e-6);
     pu_model_free(&model);
+    wrapping(y);
+    low_rank_slope();
     statements();
     own_operator();
     mixed_effects();

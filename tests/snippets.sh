@@ -223,7 +223,7 @@ fi
 
 # ---- names: what the documents call by name is there
 
-for document in README.md docs/manual.md docs/tutorial.md docs/bindings.md docs/cuda.md docs/design.md docs/contributing.md tests/README.md; do
+for document in README.md docs/{manual,tutorial,bindings,cuda,design,contributing}.md tests/README.md; do
     missing=$(grep -ohE '\b(pu_?_[a-z][a-zA-Z0-9_]+|PU_[A-Z][A-Z0-9_]*)\b' "$document" | sort -u |
         while read -r name; do
             [[ $name == *_ ]] && continue # the beginning of several names

@@ -125,10 +125,9 @@ limited()
 
 # ---------------------------------------------------------------------------------------------- unit tests, golden cases
 
-# variant_flags VARIANT [O]: sets FLAGS and LINK for one of double, float, and these with _asan, _libs (FFTW, CBLAS, CHOLMOD), _pic
-# (for a shared library) or _native (the widest vectors of this machine, fused multiply-adds). O: level of optimisation, for all
-# but _native and _pic; it is 0
-# for programs that compile pu.h themselves, most of whose time would be the compiler's
+# variant_flags VARIANT [O]: sets FLAGS and LINK for one of double, float, and these with _asan, _libs (FFTW, CBLAS, CHOLMOD),
+# _pic (for a shared library) or _native (the widest vectors of this machine, fused multiply-adds). O: level of optimisation, for
+# all but _native and _pic; it is 0 for programs that compile pu.h themselves, most of whose time would be the compiler's
 variant_flags()
 {
     FLAGS=(-std=c99 -I. -Itests -isystem build/include "${STRICT[@]}")

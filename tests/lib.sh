@@ -10,7 +10,7 @@ cmd_lib()
     abi=$(sed -nE 's/^#define PU_ABI ([0-9]+).*/\1/p' pu.h)
     [[ $abi ]] || die "pu.h has no PU_ABI"
     mkdir -p build/lib
-    flags=(-std=c99 -O3 -fPIC -fno-math-errno "${OMP[@]}" -Wall -Wextra -I. "${EXTRA_FLAGS[@]}")
+    flags=(-std=c99 -D_POSIX_C_SOURCE=200809L -O3 -fPIC -fno-math-errno "${OMP[@]}" -Wall -Wextra -I. "${EXTRA_FLAGS[@]}")
     printf '{ global: pu_*; puf_*; local: *; };\n' >build/lib/pu.map
     lib_object() { build_once "build/lib/$1.o" pu.h "${CC_CMD[@]}" "${@:2}" -c tests/compile/impl.c -o "build/lib/$1.o"; }
     for precision in double float; do

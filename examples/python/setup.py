@@ -24,7 +24,7 @@ except ImportError:  # setuptools before 70.1
     from wheel.bdist_wheel import bdist_wheel
 
 HERE = Path(__file__).resolve().parent
-FLAGS = ["-std=c99", "-O3", "-fPIC", "-fno-math-errno"]
+FLAGS = ["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-O3", "-fPIC", "-fno-math-errno"]
 LIBRARY = {"darwin": "libpu.dylib", "win32": "pu.dll"}.get(sys.platform, "libpu.so")
 
 

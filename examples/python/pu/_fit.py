@@ -265,9 +265,9 @@ class Fit:
     def posterior(self, y: Any = None, *, mask: Any = None, regressors: Any = None, sd: bool = True) -> Posterior:
         """Mean and standard deviation of the latent variables, given the data of the fit or other data.
 
-        >>> fit = pu.fit(pu.ppca(1), [[1.0, 2.0], [0.0, 0.5], [2.0, float("nan")]])
+        >>> fit = pu.fit(pu.ppca(1), [[1.0, 2.0], [0.0, 0.5], [2.0, 3.7], [0.5, 0.9], [1.5, float("nan")]])
         >>> fit.posterior().mean.shape
-        (3, 1)
+        (5, 1)
         """
         data, handle = self._for(y, mask, regressors)
         mean, variance = handle.posterior(self.theta, variance=sd)
@@ -279,11 +279,11 @@ class Fit:
     def predict(self, y: Any = None, *, mask: Any = None, regressors: Any = None, sd: bool = True) -> Prediction:
         """What the model says about every entry of y given those that are there. Forecasts are entries that are missing at the end.
 
-        >>> y = [float(t) for t in range(20)]
-        >>> fit = pu.fit(pu.structural("level slope"), y)
+        >>> y = [3 * t + (t * t) % 7 for t in range(30)]
+        >>> fit = pu.fit(pu.structural("level! slope!"), y)
         >>> ahead = fit.predict(y + [float("nan")] * 2)
         >>> [round(float(x)) for x in ahead.mean[-2:]]
-        [20, 21]
+        [92, 95]
         """
         data, handle = self._for(y, mask, regressors)
         mean, fit, variance = handle.predict(self.theta, variance=sd)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import sys
 import threading
@@ -76,7 +77,7 @@ def _open() -> Tuple[ctypes.CDLL, Path]:
 class _Api:
     """The functions of one precision: api.fit is pu_flat_fit or puf_flat_fit."""
 
-    # name: result, arguments; h a handle, s a text, n a pu_int, a an array, d a double, i an int, u uint64_t, c a callback
+    # name: result, arguments; h a handle, s a text, n a pu_int, a an array, d a double, i an int, u uint64_t, z size_t, c a callback
     DECLARED = {
         "new": "h s",
         "free": "- h",
@@ -103,40 +104,36 @@ class _Api:
         "param_scale": "i h n",
         "param_natural": "d h n d",
     }
-    TYPES = {"h": c_void_p, "s": c_char_p, "n": c_ssize_t, "a": c_void_p, "d": c_double, "i": c_int, "u": c_uint64, "c": _STEP, "-": None}
+    TYPES = {"h": c_void_p, "s": c_char_p, "n": c_ssize_t, "a": c_void_p, "d": c_double, "i": c_int, "u": c_uint64, "c": _STEP, "z": c_size_t, "-": None}
 
     def __init__(self, library: ctypes.CDLL, path: Path, prefix: str, real: Any) -> None:
         self.prefix = prefix
         self.dtype = np.dtype(real)
-        try:
-            self._declare(library)
-        except AttributeError as error:
-            raise LibraryError(f"{path} is not a library of pu with precision {self.dtype.name}: {error}") from error
-        abi = self.abi()
+        abi = self._function(library, path, "abi", "i")()  # before all else: of another library nothing else is known
         if abi != ABI:
             raise LibraryError(f"{path} is a library of another pu: its PU_ABI is {abi}, this package is for {ABI}; {_again()}")
+        sizeof = self._function(library, path, "sizeof", "z s")
         for name, bytes_here in (("pu_real", self.dtype.itemsize), ("pu_int", ctypes.sizeof(c_ssize_t))):
-            there = self.sizeof(name.encode())
+            there = sizeof(name.encode())
             if there != bytes_here:
                 raise LibraryError(f"{path}: {name} has {there} bytes there, {bytes_here} here; {_again()}")
-
-    def _declare(self, library: ctypes.CDLL) -> None:
+        self.version = self._function(library, path, "version", "s")
         for name, form in self.DECLARED.items():
-            result, *arguments = form.split()
-            function = getattr(library, self.prefix + "_flat_" + name)
-            function.restype = self.TYPES[result]
-            function.argtypes = [self.TYPES[a] for a in arguments]
-            setattr(self, name, function)
-        self.abi = getattr(library, self.prefix + "_abi")
-        self.abi.restype = c_int
-        self.abi.argtypes = []
-        self.sizeof = getattr(library, self.prefix + "_sizeof")
-        self.sizeof.restype = c_size_t
-        self.sizeof.argtypes = [c_char_p]
-        self.version = getattr(library, self.prefix + "_version")
-        self.version.restype = c_char_p
-        self.version.argtypes = []
+            setattr(self, name, self._function(library, path, "flat_" + name, form))
 
+    def _function(self, library: ctypes.CDLL, path: Path, name: str, form: str) -> Any:
+        """A function of the library with its types."""
+        try:
+            function = getattr(library, f"{self.prefix}_{name}")
+        except AttributeError as error:
+            raise LibraryError(f"{path} is no library of pu in {self.dtype.name}: {error}") from error
+        result, *arguments = form.split()
+        function.restype = self.TYPES[result]
+        function.argtypes = [self.TYPES[a] for a in arguments]
+        return function
+
+    def __getattr__(self, name: str) -> Any:  # for type checkers: the functions are attributes
+        raise AttributeError(name)
 
 
 def _again() -> str:
@@ -298,6 +295,7 @@ class Handle:
 
     def _call(self, function: Callable[..., int], *arguments: Any) -> int:
         """Calls the library and raises what it refuses; a status that is a reservation becomes a warning."""
+        # The lock is not for the library's sake alone: the status and its text must be those of this call.
         with self._lock:
             if self._fitting:
                 raise Error("a progress function may ask for numbers; it must not call the handle whose fit is running")
@@ -305,11 +303,17 @@ class Handle:
             if status == 0:
                 return 0
             name = self.text("status")
-            text = self.text("explain")
+            text = self._named(self.text("explain"))
         if name in WRITTEN:
             warn(text)
             return status
         raise error_of(status, name, text)
+
+    def _named(self, text: str) -> str:
+        """An entry of theta by its name, too."""
+        found = re.search(r"\btheta, index (\d+)", text)
+        name = self._api.param_name(self._f, int(found.group(1))).decode("utf-8", "replace") if found else ""
+        return f"{text} ({name})" if name else text
 
     def _theta(self, theta: Any) -> np.ndarray:
         """theta as the library wants it; only of the right length may it be read."""
@@ -412,7 +416,7 @@ class Handle:
                 self._fitting = False
                 self._api.progress(self._f, _STEP(), None)
             name = self.text("status")
-            text = self.text("explain")
+            text = self._named(self.text("explain"))
         self.interrupted = interrupts.count > 0
         if raised:
             raise raised[0]

@@ -34,6 +34,7 @@ try:
 except ImportError as _error:
     raise ImportError(f"the estimators of pu need scikit-learn 1.6 or later (pip install scikit-learn): {_error}") from _error
 
+from ._errors import PuWarning
 from ._flat import Handle
 
 __all__ = ["FactorAnalysis", "PPCA", "BayesianRegression", "SparseBayes", "MixedEffects", "NoisyAR", "StructuralSeries"]
@@ -112,7 +113,11 @@ class _Estimator(BaseEstimator):
     def _run(self, handle: Handle) -> np.ndarray:
         """Fits, and keeps what came of it."""
         handle.set("steps", _whole("max_iter", self.max_iter, 1))
-        theta = handle.fit(handle.start(), self.progress)
+        return self._run_from(handle, handle.start())
+
+    def _run_from(self, handle: Handle, theta: np.ndarray) -> np.ndarray:
+        theta = handle.fit(theta, self.progress)
+        self._interrupted = handle.interrupted or handle.text("stop") == "stopped by the caller"
         self.n_iter_ = max(1, int(handle.number("steps")))
         self.converged_ = handle.number("converged") == 1
         self.n_boundaries_ = int(handle.number("boundaries"))
@@ -348,7 +353,18 @@ class FactorAnalysis(_Factors):
         inner = min(k, scale.size)
         handle = self._handle(self._kind, rows=scale.size, latent=inner)
         handle.data((X[:, active] - center[active]) / scale)
-        theta = self._run(handle)
+        with warnings.catch_warnings():
+            # A noise that runs to 0 costs digits on the way. It is taken back below, and what is kept is exact.
+            warnings.simplefilter("ignore", PuWarning)
+            theta = self._run(handle)
+            for _ in range(3):
+                if self.converged_ or self._interrupted or self.n_iter_ >= self.max_iter:
+                    break
+                # Where rounding left no step: back from the boundary, and on.
+                theta[-scale.size :] = np.minimum(theta[-scale.size :], np.log(1e4))
+                before = self.n_iter_
+                theta = self._run_from(handle, theta)
+                self.n_iter_ += before
         loadings = theta[: scale.size * inner].reshape(scale.size, inner)
         means = theta[scale.size * inner :][: scale.size]
         noise = np.maximum(np.exp(-theta[-scale.size :]), SMALLEST_NOISE)
@@ -502,24 +518,31 @@ class _Regressor(RegressorMixin, _Estimator):
         features = rows.shape[1]
         with warnings.catch_warnings():
             # Without noise there are no digits, and what is said about it is about a fit that is thrown away.
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore", PuWarning)
             handle, theta = self._evidence(rows, right)
         if np.exp(-theta[-1]) < floor**2:
             # One response more, of size `floor`, that no column explains: a prior on the noise alone.
-            handle, theta = self._evidence(np.vstack([rows, np.zeros(features)]), np.append(right, floor))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PuWarning)
+                handle, theta = self._evidence(np.vstack([rows, np.zeros(features)]), np.append(right, floor))
             warnings.warn(
-                f"X explains y without noise: noise_variance_ rests on noise_floor={floor:g} (of the standard deviation of y)",
+                f"X explains y without noise ({rows.shape[0]} rows, {features} columns), and standard deviations mean little: noise_variance_ "
+                f"rests on noise_floor={floor:g}, a part of y's standard deviation; set it to what is known of the noise",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        mean, variance = handle.posterior(theta)
+        with warnings.catch_warnings():
+            if np.exp(-theta[-1]) < 1e-5:
+                warnings.simplefilter("ignore", PuWarning)  # that has been said
+            mean, variance = handle.posterior(theta)
+            nll = handle.nll(theta)[0]
         precision = np.exp(theta)
         self.coef_ = mean[0] * scale
         self.coef_std_ = np.sqrt(variance[0]) * scale
         self.intercept_ = self._y_offset - float(self._x_offset @ self.coef_)
         self.noise_variance_ = float(scale**2 / precision[-1])
         self.prior_precision_ = self._precisions(precision / scale**2)
-        self.log_likelihood_ = -handle.nll(theta)[0] - handle.size("rows") * np.log(scale)
+        self.log_likelihood_ = -nll - handle.size("rows") * np.log(scale)
         self._keep_covariance(rows)
 
     def _evidence(self, rows: np.ndarray, right: np.ndarray) -> Tuple[Handle, np.ndarray]:

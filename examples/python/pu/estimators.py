@@ -124,11 +124,10 @@ class _Estimator(BaseEstimator):
         self.fit_report_ = handle.text("fit")
         return theta
 
-    def _warn_unless_converged(self) -> None:
+    def _warn_unless_converged(self, why: str = "") -> None:
         if not self.converged_:
-            warnings.warn(
-                f"{type(self).__name__} did not converge (max_iter={self.max_iter}): {self.fit_report_}", ConvergenceWarning, stacklevel=3
-            )
+            text = f"{type(self).__name__} did not converge (max_iter={self.max_iter}){why}: {self.fit_report_}"
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
 
 # ---- tables with gaps: factors ----
@@ -205,8 +204,12 @@ class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Estimator):
         self._turn()
         handle = self._fitted_handle(X)
         self.log_likelihood_ = -handle.nll(self._theta())[0] * samples
-        self._warn_unless_converged()
+        self._tell(spread)
         return self
+
+    def _tell(self, spread: np.ndarray) -> None:
+        """Warns where the fit has no good end."""
+        self._warn_unless_converged()
 
     def _fit_scaled(self, X: np.ndarray, k: int, center: np.ndarray, spread: np.ndarray) -> None:
         raise NotImplementedError
@@ -346,6 +349,10 @@ class FactorAnalysis(_Factors):
         # Ledermann's bound: with more factors there are more parameters than covariances.
         return int((2 * features + 1 - np.sqrt(8 * features + 1)) / 2 + 1e-9)
 
+    def _tell(self, spread: np.ndarray) -> None:
+        gone = np.flatnonzero((self.noise_variance_ <= 1.01 * SMALLEST_NOISE * spread**2) & (spread > 0))
+        self._warn_unless_converged(f", the noise of columns {gone[:5].tolist()} runs to 0; are some of them equal?" if gone.size else "")
+
     def _fit_scaled(self, X: np.ndarray, k: int, center: np.ndarray, spread: np.ndarray) -> None:
         """The fit of features of variance 1. Those that do not vary stay out: their likelihood has no maximum."""
         active = spread > 0
@@ -405,19 +412,25 @@ class PPCA(_Factors):
         scale = float(np.sqrt(np.mean(spread**2)))
         handle = self._handle(self._kind, rows=features, latent=k)
         handle.data((X - center) / scale)
-        theta = self._run(handle)
-        noise = float(np.exp(-theta[-1]))
-        if noise < SMALLEST_NOISE:
-            noise = SMALLEST_NOISE
-            warnings.warn(
-                f"{k} components explain X without noise: the likelihood has no maximum, noise_variance_ is set to {noise:g} of the mean "
-                "variance; fewer components would do",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PuWarning)  # as in factor analysis
+            theta = self._run(handle)
+        noise = max(float(np.exp(-theta[-1])), SMALLEST_NOISE)
         self.components_ = theta[: features * k].reshape(features, k).T * scale
         self.mean_ = center + theta[features * k : -1] * scale
         self.noise_variance_ = noise * scale**2
+
+    def _tell(self, spread: np.ndarray) -> None:
+        if self.noise_variance_ > 1.01 * SMALLEST_NOISE * np.mean(spread**2):
+            self._warn_unless_converged()
+            return
+        self.converged_ = False
+        warnings.warn(
+            f"{len(self.components_)} components explain X without noise: the likelihood has no maximum, and noise_variance_ is set to "
+            f"{SMALLEST_NOISE:g} of the mean variance; fewer components would do",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
 
 # ---- regression ----
@@ -941,10 +954,15 @@ def _next_index(index: Any, steps: int) -> Any:
     """The index of the `steps` rows behind it."""
     import pandas
 
+    def inferred() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that later versions of pandas will return something else, which serves as well
+            return pandas.infer_freq(index) if len(index) > 2 else None
+
     if isinstance(index, pandas.PeriodIndex):
         return pandas.period_range(index[-1] + 1, periods=steps, freq=index.freq, name=index.name)
     if isinstance(index, pandas.DatetimeIndex):
-        step = index.freq or (pandas.infer_freq(index) if len(index) > 2 else None) or (index[-1] - index[-2])
+        step = index.freq or inferred() or (index[-1] - index[-2])
         return pandas.date_range(index[-1], periods=steps + 1, freq=step, name=index.name)[1:]
     if index.dtype.kind in "iuf" and len(index) > 1:
         step = index[1] - index[0]

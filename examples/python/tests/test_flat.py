@@ -229,6 +229,28 @@ def test_the_gil_is_released():
     assert ticks > 20 and steps[0] > 0, (ticks, steps)
 
 
+def test_a_forked_process_fits_too():
+    if not hasattr(os, "fork"):
+        raise unittest.SkipTest("no fork")
+    y = table(200, 12)
+    options = {"threads": 2, "optimizer": "adam", "steps": 3}
+    before = pu.fit(pu.ppca(1), y, **options)
+    child = os.fork()
+    if child == 0:
+        old = before.gradient(errors=False)
+        new = pu.fit(pu.ppca(1), y, **options)
+        os._exit(0 if (new.theta == before.theta).all() and np.isfinite(old).all() else 1)
+    end = time.monotonic() + 60
+    ended, status = 0, 0
+    while not ended and time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.01)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert ended and status == 0, (ended, status)
+
+
 def memory():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

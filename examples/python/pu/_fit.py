@@ -126,6 +126,8 @@ class Fit:
             handle = Handle(self.model.kind, self.precision)
             for key, value in {**self.model.given, **self._saved_keys}.items():
                 handle.set(key, value)
+            if self.model.regressors is not None:
+                handle.set("regressors", self.model.regressors)
         _set_options(handle, self.options)
         return handle
 
@@ -340,7 +342,7 @@ class Fit:
             raise ArgumentError("notes: they hold the line by which pu finds the model in them")
         keys = self._saved_keys
         if self._data is not None:
-            keys = {k: v for k, v in self.model.keys(self._data).items() if k not in self.model.given}
+            keys = {k: v for k, v in self.model.keys(self._data).items() if k not in self.model.given and k != "regressors"}
         about = {
             "kind": self.model.kind,
             "precision": self.precision,

@@ -153,6 +153,24 @@ def api(precision: str = "double") -> _Api:
     return _apis[precision]
 
 
+_is_child = False  # of a fork
+
+
+def _after_fork() -> None:
+    """A process that was forked has lost the threads of gcc's OpenMP and would wait for them for ever: it works with one. Results do not
+    depend on the number of threads."""
+    global _is_child
+    _is_child = True
+    try:
+        _library.omp_set_num_threads(1)
+    except AttributeError:
+        pass  # a library without OpenMP
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def version() -> str:
     """The version of the compiled library."""
     return api().version().decode()
@@ -290,6 +308,15 @@ class Handle:
         self.precision = precision
         self.dtype = self._api.dtype
         self.interrupted = False  # the last fit was ended by Ctrl-C
+        self._is_single = False  # told to work with one thread, after a fork
+
+    def _begin(self) -> None:
+        """Before a call that computes."""
+        if self._fitting:
+            raise Error("a progress function may ask for numbers; it must not call the handle whose fit is running")
+        if _is_child and not self._is_single:
+            self._api.set_number(self._f, b"threads", 1.0)
+            self._is_single = True
 
     # -- calls --
 
@@ -297,8 +324,7 @@ class Handle:
         """Calls the library and raises what it refuses; a status that is a reservation becomes a warning."""
         # The lock is not for the library's sake alone: the status and its text must be those of this call.
         with self._lock:
-            if self._fitting:
-                raise Error("a progress function may ask for numbers; it must not call the handle whose fit is running")
+            self._begin()
             status = function(self._f, *arguments)
             if status == 0:
                 return 0
@@ -341,6 +367,8 @@ class Handle:
             if not isinstance(value, (float, np.floating)) and int(number) != int(value):
                 raise ArgumentError(f"{key} is {value}; whole numbers up to 2^53 can be given")
             self._call(self._api.set_number, name, number)
+            if key == "threads":
+                self._is_single = False
         else:
             array, code = typed(key, value)
             array = np.ascontiguousarray(array)
@@ -394,8 +422,7 @@ class Handle:
         result = self._theta(theta).copy()
         raised: List[BaseException] = []
         with self._lock, _Interrupts() as interrupts:
-            if self._fitting:
-                raise Error("a progress function must not fit the handle whose fit is running")
+            self._begin()
 
             def step(_f: int, _user: int) -> int:
                 # Nothing may leave this function but a number: an exception would be printed and forgotten.

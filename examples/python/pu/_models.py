@@ -59,6 +59,7 @@ class Model:
             keys["length"], keys["outputs"] = data.entries
         if self.kind == "field" and "size" not in keys:
             keys["size"] = np.array(data.entries, dtype=np.int64)
+        keys.update(self._regressor_keys(data))
         return keys
 
     def with_regressors(self, regressors: Any) -> "Model":
@@ -88,7 +89,7 @@ class Model:
     def handle(self, data: Data, precision: str) -> Handle:
         """A handle with this model and these data."""
         handle = Handle(self.kind, precision)
-        for key, value in {**self.keys(data), **self._regressor_keys(data)}.items():
+        for key, value in self.keys(data).items():
             handle.set(key, value)
         if data.is_sparse:
             handle.lists(data.values)

@@ -864,7 +864,8 @@ class MixedEffects(RegressorMixin, _Estimator):
             self.effects_[name] = dict(zip(labels, map(float, mean[0][first : first + size])))
             self.effects_std_[name] = dict(zip(labels, map(float, np.sqrt(variance[0][first : first + size]))))
             first += size
-        self.log_likelihood_ = -handle.nll(theta)[0]
+        # The restricted likelihood of lme4 and others has 2 pi for as many observations as are left when b is known.
+        self.log_likelihood_ = -handle.nll(theta)[0] + (0.5 * p * np.log(2 * np.pi) if self.method == "reml" else 0.0)
 
     def _split_coefficients(self, kept: np.ndarray) -> None:
         b = np.zeros(len(self._fixed) + bool(self.fit_intercept))
@@ -1210,6 +1211,9 @@ class StructuralSeries(_Series):
     >>> future = np.arange(120, 132)
     >>> bool(np.abs(model.forecast(12) - 0.1 * future - np.sin(2 * np.pi * future / 12)).max() < 0.3)
     True
+    >>> parts = model.decompose()
+    >>> list(parts), bool(np.allclose(parts["level"] + parts["season:12"], model.predict()))
+    (['level', 'season:12'], True)
     """
 
     _kind = "structural"
@@ -1234,3 +1238,59 @@ class StructuralSeries(_Series):
     def _read(self) -> None:
         values = np.array(list(self.params_.values()))
         self.exog_coef_ = values[len(values) - self._n_exog :]
+
+    def _places(self) -> List[Tuple[str, List[int]]]:
+        """Of each component that y sees: its name, and the states of one step whose sum it adds to y. An ARMA adds a combination of its
+        states, which are not listed, so its list is empty."""
+        parts = str(self._keys(0)["parts"]).split()
+        places: List[Tuple[str, List[int]]] = []
+        at = 0
+        for i, part in enumerate(parts):
+            word, _, size = part.rstrip("!").partition(":")
+            n = int(size or 0)
+            following = parts[i + 1] if i + 1 < len(parts) else ""
+            joined = int(following.partition(":")[2].rstrip("!") or 0) + 1 if word == "ar" and following.startswith("ma:") else 0
+            behind_ar = word == "ma" and i > 0 and parts[i - 1].startswith("ar:")
+            counts = {"level": 1, "slope": 1, "season": n - 1, "season_trig": n - 1, "cycle": 2, "ar": max(n, joined), "ma": n + 1}
+            counts.update({"matern12": 1, "matern32": 2, "matern52": 3})
+            count = 0 if behind_ar else counts.get(word, 0)
+            seen = list(range(at, at + count, 2)) if word == "season_trig" else [at]
+            if word == "ma" or joined:
+                seen = []
+            if count and word != "slope":
+                label = part if not joined else f"{part} {following}"
+                again = sum(name == label for name, _ in places)
+                places.append((f"{label} ({again + 1})" if again else label, seen))
+            at += count
+        return places + [("", [at])]
+
+    def decompose(self, X: Any = None, return_std: bool = False, *, exog: Any = None) -> Any:
+        """What each component adds to the series at every time, given all observations: a dict from component to series, whose sum is
+        `predict` ("exog": what regressors add). return_std: also a dict of standard deviations, NaN for "season_trig" and "ma", whose
+        states are several."""
+        Y, exog, index, one = self._given(X, exog)
+        handle = self._series_handle(Y, exog)
+        mean, _, _ = handle.predict(self.theta_, variance=False)
+        z, variance = handle.posterior(self.theta_, variance=return_std)
+        *places, (_, [states]) = self._places()
+        if z.shape[1] != states * len(Y):
+            raise RuntimeError(f"the states of {self.components!r} are {z.shape[1] // len(Y)}, not {states} as expected here")
+        means = {name: z.reshape(-1, len(Y), states)[:, :, seen].sum(axis=2) for name, seen in places if seen}
+        if exog is not None:
+            means["exog"] = np.broadcast_to(exog @ self.exog_coef_, mean.shape)
+        rest = mean - sum(means.values(), np.zeros_like(mean))
+        arma = [name for name, seen in places if not seen]
+        if len(arma) > 1:
+            raise ValueError(f"components {arma} cannot be told apart here: one moving average can")
+        if arma:
+            means[arma[0]] = rest
+        elif not np.allclose(rest, 0, atol=1e-6 * (np.abs(mean).max() + 1e-300)):
+            raise RuntimeError(f"the components of {self.components!r} do not add up to the series")
+        shaped = {name: self._as_given(values.T, index, one, X) for name, values in means.items()}
+        if not return_std:
+            return shaped
+        stds = {name: np.full(mean.shape, np.nan) for name in means}
+        for name, seen in places:
+            if len(seen) == 1:
+                stds[name] = np.sqrt(variance.reshape(-1, len(Y), states)[:, :, seen[0]])
+        return shaped, {name: self._as_given(values.T, index, one, X) for name, values in stds.items()}

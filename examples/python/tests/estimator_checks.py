@@ -1,6 +1,7 @@
-"""Scikit-learn's own checks of the estimators (sklearn.utils.estimator_checks.check_estimator), as a page.
+"""Scikit-learn's own checks of the estimators (sklearn.utils.estimator_checks.check_estimator), as the last section of ESTIMATORS.md.
 
-    python examples/python/tests/estimator_checks.py > examples/python/ESTIMATORS.md
+    python examples/python/tests/estimator_checks.py              prints it
+    python examples/python/tests/estimator_checks.py --write      writes it into the page
 
 The exit code is 1 where a check failed that is not in EXCLUDED, or one in EXCLUDED passed.
 """
@@ -56,9 +57,10 @@ OUTPUT = [
     "check_global_output_transform_pandas",
 ]
 
-HEAD = """# Estimators against scikit-learn's checks
-
-Made by `python examples/python/tests/estimator_checks.py > examples/python/ESTIMATORS.md` with scikit-learn {version}, whose
+PAGE = Path(__file__).resolve().parents[1] / "ESTIMATORS.md"
+TITLE = "## Scikit-learn's own checks\n"
+HEAD = TITLE + """
+Made by `python examples/python/tests/estimator_checks.py --write` with scikit-learn {version}, whose
 `check_estimator` puts every estimator through its own tests: refusals of bad input, clones, pickles, invariances, read-only memory,
 pipelines; and its further ones for frames, names of features and `set_output`. The job of the tests fails when a check fails that is not excluded here, or
 passes although it is.
@@ -91,7 +93,9 @@ def run(estimator, excluded):
     return worst
 
 
-def main():
+def section():
+    """The section, and what went wrong."""
+    lines = []
     wrong = []
     everywhere = None
     table = []
@@ -107,24 +111,34 @@ def main():
             status = worst.get(name, ("not there", None))[0]
             if status != "xfail":
                 wrong.append(f"{estimator}: {name} is excluded, but its status is: {status}")
-    print(HEAD.format(version=sklearn.__version__))
-    print("| estimator | passed | failed | skipped | excluded |\n| --- | --- | --- | --- | --- |")
+    lines.append(HEAD.format(version=sklearn.__version__))
+    lines.append("| estimator | passed | failed | skipped | excluded |\n| --- | --- | --- | --- | --- |")
     for estimator, _, worst, passed in table:
         states = [status for status, _ in worst.values()]
-        print(f"| `{estimator}` | {len(passed)} | {states.count('failed')} | {states.count('skipped')} | {states.count('xfail')} |")
-    print("\n## Excluded, and why\n")
+        lines.append(f"| `{estimator}` | {len(passed)} | {states.count('failed')} | {states.count('skipped')} | {states.count('xfail')} |")
+    lines.append("\n### Excluded, and why\n")
     told = {}
     for estimator, excluded, _, _ in table:
         for name, reason in excluded.items():
             told.setdefault((name, reason), []).append(f"`{estimator}`")
     for (name, reason), whose in told.items():
-        print(f"* `{name}` ({', '.join(whose)}): {reason}.")
-    print(f"\n## Passed by all ({len(everywhere)})\n")
-    print(", ".join(f"`{name}`" for name in sorted(everywhere)) + ".")
-    print("\n## Passed beside those\n")
+        lines.append(f"* `{name}` ({', '.join(whose)}): {reason}.")
+    lines.append(f"\n### Passed by all ({len(everywhere)})\n")
+    lines.append(", ".join(f"`{name}`" for name in sorted(everywhere)) + ".")
+    lines.append("\n### Passed beside those\n")
     for estimator, _, _, passed in table:
         if passed > everywhere:
-            print(f"* `{estimator}`: " + ", ".join(f"`{name}`" for name in sorted(passed - everywhere)) + ".")
+            lines.append(f"* `{estimator}`: " + ", ".join(f"`{name}`" for name in sorted(passed - everywhere)) + ".")
+    return "\n".join(lines) + "\n", wrong
+
+
+def main():
+    text, wrong = section()
+    if sys.argv[1:] == ["--write"]:
+        page = PAGE.read_text()
+        PAGE.write_text(page[: page.index(TITLE)] + text)
+    else:
+        print(text, end="")
     for line in wrong:
         print(line, file=sys.stderr)
     return 1 if wrong else 0

@@ -137,6 +137,9 @@ class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Estimator):
     """What FactorAnalysis and PPCA share: y = components_' z + mean_ + noise, z ~ N(0, I)."""
 
     _kind = ""
+    components_: np.ndarray
+    mean_: np.ndarray
+    noise_variance_: Any
 
     def __init__(
         self,
@@ -259,7 +262,7 @@ class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Estimator):
         gap = np.isnan(X)
         mean, _, variance = self._fitted_handle(X).predict(self._theta(), variance=return_std)
         filled = _like(given, np.where(gap, mean.astype(X.dtype), X))
-        if not return_std:
+        if variance is None:
             return filled
         return filled, _like(given, np.where(gap, np.sqrt(variance), 0.0).astype(X.dtype))
 
@@ -456,6 +459,8 @@ class _Regressor(RegressorMixin, _Estimator):
     """y = X w + b + noise, w Gaussian with precisions that maximise the likelihood (the evidence); b has a flat prior."""
 
     _kind = ""
+    _factor: Optional[Tuple[str, np.ndarray, Any]]
+    prior_precision_: Any
 
     def __init__(
         self,
@@ -551,7 +556,7 @@ class _Regressor(RegressorMixin, _Estimator):
             nll = handle.nll(theta)[0]
         precision = np.exp(theta)
         self.coef_ = mean[0] * scale
-        self.coef_std_ = np.sqrt(variance[0]) * scale
+        self.coef_std_ = np.sqrt(np.asarray(variance)[0]) * scale
         self.intercept_ = self._y_offset - float(self._x_offset @ self.coef_)
         self.noise_variance_ = float(scale**2 / precision[-1])
         self.prior_precision_ = self._precisions(precision / scale**2)
@@ -731,7 +736,7 @@ class MixedEffects(RegressorMixin, _Estimator):
         """The position of a column that is named by name or position."""
         names = getattr(self, "feature_names_in_", None)
         if isinstance(column, str):
-            where = [] if names is None else np.flatnonzero(names == column)
+            where: Any = [] if names is None else np.flatnonzero(names == column)
             if len(where) == 0:
                 known = "X has no column names" if names is None else f"there are: {', '.join(map(str, names))}"
                 raise ValueError(f"{what}: no column {column!r}; {known}")
@@ -862,7 +867,7 @@ class MixedEffects(RegressorMixin, _Estimator):
         for name, size in zip(names, sizes):
             labels = list(self._level_codes[name])
             self.effects_[name] = dict(zip(labels, map(float, mean[0][first : first + size])))
-            self.effects_std_[name] = dict(zip(labels, map(float, np.sqrt(variance[0][first : first + size]))))
+            self.effects_std_[name] = dict(zip(labels, map(float, np.sqrt(np.asarray(variance)[0][first : first + size]))))
             first += size
         # The restricted likelihood of lme4 and others has 2 pi for as many observations as are left when b is known.
         self.log_likelihood_ = -handle.nll(theta)[0] + (0.5 * p * np.log(2 * np.pi) if self.method == "reml" else 0.0)
@@ -928,7 +933,7 @@ class MixedEffects(RegressorMixin, _Estimator):
         gaps = np.full(len(design), np.nan)
         handle = self._effects_handle(np.vstack([old_design, design]), np.append(y, gaps), codes, all_slopes)
         mean, _, variance = handle.predict(self._theta)
-        return mean[0, len(y) :], np.sqrt(variance[0, len(y) :])
+        return mean[0, len(y) :], np.sqrt(np.asarray(variance)[0, len(y) :])
 
 
 # ---- series ----
@@ -975,6 +980,7 @@ class _Series(_Estimator):
     """A model of a series, or of several that share its parameters: the columns of a table whose rows are equal steps of time."""
 
     _kind = ""
+    _n_exog: int
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -1051,12 +1057,15 @@ class _Series(_Estimator):
         self._y = Y
         self._exog = exog
         handle = self._series_handle(Y, exog)
-        self.theta_ = self._run(handle)
+        self.theta_ = self._fit_theta(handle, Y)
         self.params_ = dict(zip((name for name, _ in handle.params), map(float, handle.natural(self.theta_))))
         self.log_likelihood_ = -handle.nll(self.theta_)[0] * Y.shape[1]
         self._read()
         self._warn_unless_converged()
         return self
+
+    def _fit_theta(self, handle: Handle, Y: np.ndarray) -> np.ndarray:
+        return self._run(handle)
 
     def _read(self) -> None:
         """Attributes of one model's own."""
@@ -1086,7 +1095,7 @@ class _Series(_Estimator):
         Y, exog, index, one = self._given(X, exog)
         mean, fit, _ = self._series_handle(Y, exog).predict(self.theta_, variance=return_std)
         mean = self._as_given(mean.T, index, one, X)
-        return (mean, self._as_given(np.sqrt(fit.T), index, one, X)) if return_std else mean
+        return (mean, self._as_given(np.sqrt(np.asarray(fit).T), index, one, X)) if return_std else mean
 
     def impute(self, X: Any = None, return_std: bool = False, *, exog: Any = None) -> Any:
         """The series with gaps filled by their expectation; return_std: also the standard deviation of what was filled in, else 0."""
@@ -1094,7 +1103,7 @@ class _Series(_Estimator):
         gap = np.isnan(Y)
         mean, _, variance = self._series_handle(Y, exog).predict(self.theta_, variance=return_std)
         filled = self._as_given(np.where(gap, mean.T, Y), index, one, X)
-        return (filled, self._as_given(np.where(gap, np.sqrt(variance.T), 0.0), index, one, X)) if return_std else filled
+        return (filled, self._as_given(np.where(gap, np.sqrt(np.asarray(variance).T), 0.0), index, one, X)) if return_std else filled
 
     def forecast(self, steps: int, return_std: bool = False, *, X: Any = None, exog: Any = None) -> Any:
         """The next `steps` of the series of the fit, or of X; return_std: also the standard deviation of an observation there. A pandas
@@ -1112,7 +1121,7 @@ class _Series(_Estimator):
         mean, _, variance = self._series_handle(longer, exog).predict(self.theta_, variance=return_std)
         after = None if index is None else _next_index(index, steps)
         mean = self._as_given(mean.T[-steps:], after, one, X)
-        return (mean, self._as_given(np.sqrt(variance.T[-steps:]), after, one, X)) if return_std else mean
+        return (mean, self._as_given(np.sqrt(np.asarray(variance).T[-steps:]), after, one, X)) if return_std else mean
 
     def score(self, X: Any = None, y: Any = None, *, exog: Any = None) -> float:
         """Log-likelihood of the series per step of time: of those of the fit, or of X as series that begin anew."""
@@ -1177,6 +1186,13 @@ class NoisyAR(_Series):
 
     def _has_means(self) -> bool:
         return bool(self.fit_intercept)
+
+    def _fit_theta(self, handle: Handle, Y: np.ndarray) -> np.ndarray:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PuWarning)  # as in factor analysis: of a noise that runs to 0, and is taken back
+            theta = self._run(handle)
+        theta[self.order + 1] = max(theta[self.order + 1], np.log(SMALLEST_NOISE * np.nanmean(np.nanvar(Y, axis=0))))
+        return theta
 
     def _read(self) -> None:
         values = np.array(list(self.params_.values()))
@@ -1292,5 +1308,5 @@ class StructuralSeries(_Series):
         stds = {name: np.full(mean.shape, np.nan) for name in means}
         for name, seen in places:
             if len(seen) == 1:
-                stds[name] = np.sqrt(variance.reshape(-1, len(Y), states)[:, :, seen[0]])
+                stds[name] = np.sqrt(np.asarray(variance).reshape(-1, len(Y), states)[:, :, seen[0]])
         return shaped, {name: self._as_given(values.T, index, one, X) for name, values in stds.items()}

@@ -591,6 +591,15 @@ def test_noisy_ar_is_the_maximum_of_the_dense_likelihood():
     assert list(errors) == list(model.params_) and all(0 < e < 5 for e in errors.values()), errors
 
 
+def test_an_autoregression_without_noise():
+    y = np.cumsum(np.random.default_rng(0).normal(size=60))
+    model = NoisyAR(1).fit(y)
+    assert model.converged_ and model.n_boundaries_ == 1 and np.isclose(model.noise_variance_, 1e-8 * y.var())
+    covariance = ar_covariance(model.coef_, model.innovation_variance_, 60) + model.noise_variance_ * np.eye(60)
+    assert np.isclose(model.log_likelihood_, log_density(y, np.full(60, model.intercept_[0]), covariance), rtol=1e-6)
+    assert np.allclose(model.predict(), y, atol=1e-3)
+
+
 def test_coefficients_of_an_autoregression_of_order_two_and_several_series():
     table = np.column_stack([wave(seed=1), wave(seed=2) + 100])
     model = NoisyAR(2).fit(table)

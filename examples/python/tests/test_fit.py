@@ -209,6 +209,10 @@ def test_standard_deviations_say_whether_they_are_exact():
     assert exact.predict().exact and exact.posterior().exact and not rough.predict().exact and not rough.posterior().exact
     assert not near(rough.predict().fit_sd, exact.predict().fit_sd, 1e-3)
     assert near(rough.predict(kind="exact", engine="banded").fit_sd, exact.predict().fit_sd) and rough.predict(kind="exact", engine="banded").exact
+    assert near(rough.predict().mean, exact.predict().mean, 1e-5)  # solved to convergence, though gradients are not
+    few = rough.predict(iterations=2)
+    assert not near(few.mean, exact.predict().mean, 1e-3)
+    assert rough.gradient().gradient.tolist() == pu.at(pu.field(), grid, exact.theta, engine="iterative", samples=6).gradient().gradient.tolist()
     many = rough.predict(samples=2000)
     assert np.abs(many.fit_sd / exact.predict().fit_sd - 1).max() < 0.1
     raises(TypeError, "no option", lambda: rough.predict(sample=3))

@@ -119,14 +119,14 @@ def grey(values: np.ndarray, low: float, high: float) -> str:
 
 def hole(path: Path) -> None:
     """A noisy field with holes: what was seen, what the model says, how sure it is."""
-    n = 56
+    n = 40
     a, b = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
-    truth = np.sin(a / 7.0) + np.cos(b / 9.0 + a / 20.0) + 0.6 * np.exp(-((a - 30) ** 2 + (b - 20) ** 2) / 60.0)
+    truth = np.sin(a / 5.0) + np.cos(b / 6.5 + a / 14.0)
     seen = truth + 0.25 * np.random.default_rng(5).normal(size=(n, n))
-    seen[12:26, 30:44] = np.nan
+    seen[9:18, 22:31] = np.nan
     seen[np.random.default_rng(6).random((n, n)) < 0.3] = np.nan
-    fit = pu.fit(pu.field(), seen)
-    made = fit.predict(kind="exact")  # exact standard deviations, instead of those from a few probes
+    fit = pu.fit(pu.field(), seen, kind="exact")
+    made = fit.predict()
     most = float(made.fit_sd.max())
     panels = [
         (seen, -2.0, 2.4, "seen; a third and a square are missing"),

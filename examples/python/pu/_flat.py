@@ -321,20 +321,25 @@ class Handle:
 
     # -- calls --
 
-    def _call(self, function: Callable[..., int], *arguments: Any) -> int:
-        """Calls the library and raises what it refuses; a status that is a reservation becomes a warning."""
+    def _ended(self, function: Callable[..., int], *arguments: Any) -> Tuple[int, str, str]:
+        """Calls the library: status, its name and its text."""
         # The lock is not for the library's sake alone: the status and its text must be those of this call.
         with self._lock:
             self._begin()
             status = function(self._f, *arguments)
-            if status == 0:
-                return 0
-            name = self.text("status")
-            text = self._named(self.text("explain"))
+            return (status, self.text("status"), self._named(self.text("explain"))) if status else (0, "PU_OK", "ok")
+
+    @staticmethod
+    def _judge(status: int, name: str, text: str) -> None:
+        """Raises what was refused; a status that is a reservation becomes a warning."""
         if name in WRITTEN:
             warn(text)
-            return status
-        raise error_of(status, name, text)
+        elif status != 0:
+            raise error_of(status, name, text)
+
+    def _call(self, function: Callable[..., int], *arguments: Any) -> None:
+        """Calls the library and judges how that ended."""
+        self._judge(*self._ended(function, *arguments))
 
     def _named(self, text: str) -> str:
         """An entry of theta by its name, too."""
@@ -480,14 +485,13 @@ class Handle:
     def _converged(self, function: Callable[..., int], *arguments: Any) -> None:
         """Calls posterior or predict. Where the iterative engine served, the few steps that suit a gradient may leave a mean far off: unless
         somebody has set the kind or the number of steps, the call is made again as kind "monte_carlo", which solves to convergence."""
-        self._call(function, *arguments)
-        if self.number("exact") == 1 or self._is_solver_chosen:
-            return
-        self._call(self._api.set_text, b"kind", b"monte_carlo")
-        try:
-            self._call(function, *arguments)
-        finally:
-            self._api.set_text(self._f, b"kind", b"network")  # the default
+        status, name, text = self._ended(function, *arguments)
+        if status == 0 or name in WRITTEN:
+            if self.number("exact") != 1 and not self._is_solver_chosen:
+                self._api.set_text(self._f, b"kind", b"monte_carlo")
+                status, name, text = self._ended(function, *arguments)
+                self._api.set_text(self._f, b"kind", b"network")  # the default
+        self._judge(status, name, text)
 
     def posterior(self, theta: Any, variance: bool = True) -> Tuple[np.ndarray, Optional[np.ndarray]]:
         """Mean and variance of the latent variables given the data: (data x latent) each, None: not wanted. See `predict`."""

@@ -29,20 +29,25 @@ _MARK = "\n--- pu for Python, 1: "  # in the notes of a saved model: the model i
 
 
 class Posterior(NamedTuple):
-    """What the data say about the latent variables: mean and standard deviation, in the shape of the model's z."""
+    """What the data say about the latent variables: mean and standard deviation, in the shape of the model's z.
+
+    `exact`: False where the standard deviations are estimates from probes, with a relative error of up to (1 / 2 samples)^1/2: ask for more
+    by `samples`, or for an exact engine by `kind="exact"`."""
 
     mean: Any
     sd: Any
+    exact: bool
 
 
 class Prediction(NamedTuple):
     """What the model says about every entry of y, observed or not, in the form of y.
 
-    `sd` is the standard deviation of a new observation there, `fit_sd` that of the value without noise."""
+    `sd` is the standard deviation of a new observation there, `fit_sd` that of the value without noise; `exact` as in Posterior."""
 
     mean: Any
     sd: Any
     fit_sd: Any
+    exact: bool
 
     def interval(self, level: float = 0.95) -> Tuple[Any, Any]:
         """Lower and upper ends between which a new observation lies with this probability."""
@@ -246,39 +251,43 @@ class Fit:
         if self._data is None:
             raise ArgumentError("this model was loaded without its data: give y, or pu.load(path, y=y)")
 
-    def _for(self, y: Any, mask: Any, regressors: Any) -> Tuple[Data, Handle]:
-        """The handle for these data, which may be others than those of the fit."""
+    def _for(self, y: Any, mask: Any, regressors: Any, options: Mapping[str, Any]) -> Tuple[Data, Handle]:
+        """The handle for these data and options, which may be others than those of the fit."""
+        model = self.model
         if y is None:
             self._needs_data()
             if mask is not None or regressors is not None:
                 raise ArgumentError("mask and regressors belong to a y, which is not given")
             assert self._data is not None
-            return self._data, self._handle
-        model = self.model if regressors is None else self.model.with_regressors(regressors)
-        data = model.read(y, mask)
+            data = self._data
+            if not options:
+                return data, self._handle
+        else:
+            model = model if regressors is None else model.with_regressors(regressors)
+            data = model.read(y, mask)
         handle = model.handle(data, self.precision)
-        _set_options(handle, self.options)
+        _set_options(handle, {**self.options, **options})
         if handle.size("params") != self.theta.size:
             raise ArgumentError(
                 f"y has {data.m} entries per datum; the model then has {handle.size('params')} parameters, but was fitted with {self.theta.size}"
             )
         return data, handle
 
-    def posterior(self, y: Any = None, *, mask: Any = None, regressors: Any = None, sd: bool = True) -> Posterior:
-        """Mean and standard deviation of the latent variables, given the data of the fit or other data.
+    def posterior(self, y: Any = None, *, mask: Any = None, regressors: Any = None, sd: bool = True, **options: Any) -> Posterior:
+        """Mean and standard deviation of the latent variables, given the data of the fit or other data. options: beside those of the fit.
 
         >>> fit = pu.fit(pu.ppca(1), [[1.0, 2.0], [0.0, 0.5], [2.0, 3.7], [0.5, 0.9], [1.5, float("nan")]])
         >>> fit.posterior().mean.shape
         (5, 1)
         """
-        data, handle = self._for(y, mask, regressors)
+        data, handle = self._for(y, mask, regressors, options)
         mean, variance = handle.posterior(self.theta, variance=sd)
         shape = self.model.latent_shape(handle.size("latent"), data.entries)
         spread = None if variance is None else np.sqrt(variance)
         series = self.model.is_series
-        return Posterior(data.latent(mean, shape, series), data.latent(spread, shape, series))
+        return Posterior(data.latent(mean, shape, series), data.latent(spread, shape, series), handle.number("exact") == 1)
 
-    def predict(self, y: Any = None, *, mask: Any = None, regressors: Any = None, sd: bool = True) -> Prediction:
+    def predict(self, y: Any = None, *, mask: Any = None, regressors: Any = None, sd: bool = True, **options: Any) -> Prediction:
         """What the model says about every entry of y given those that are there. Forecasts are entries that are missing at the end.
 
         >>> y = [3 * t + (t * t) % 7 for t in range(30)]
@@ -287,10 +296,11 @@ class Fit:
         >>> [round(float(x)) for x in ahead.mean[-2:]]
         [92, 95]
         """
-        data, handle = self._for(y, mask, regressors)
+        data, handle = self._for(y, mask, regressors, options)
         mean, fit, variance = handle.predict(self.theta, variance=sd)
         new = None if variance is None else data.back(np.sqrt(variance))
-        return Prediction(data.back(mean), new, None if fit is None else data.back(np.sqrt(fit)))
+        noiseless = None if fit is None else data.back(np.sqrt(fit))
+        return Prediction(data.back(mean), new, noiseless, handle.number("exact") == 1)
 
     def impute(self, y: Any = None, *, mask: Any = None, regressors: Any = None) -> Any:
         """y with the model's mean where it is missing.
@@ -299,14 +309,14 @@ class Fit:
         >>> round(float(pu.fit(pu.ppca(1), y).impute()[3, 1]))
         8
         """
-        data, handle = self._for(y, mask, regressors)
+        data, handle = self._for(y, mask, regressors, {})
         return data.back(data.filled(handle.predict(self.theta, variance=False)[0]))
 
     def effects(self) -> Dict[str, Dict[Any, Tuple[float, float]]]:
         """Of a model of mixed effects: for each group the mean and standard deviation of every level's effect, by its label."""
         if self.model.kind != "effects":
             raise ArgumentError(f"effects are those of pu.effects; this model is {self.model.kind}")
-        mean, sd = self.posterior()
+        mean, sd, _ = self.posterior()
         mean, sd = np.reshape(mean, (-1, np.size(mean) // self._n)), np.reshape(sd, (-1, np.size(sd) // self._n))
         if len(mean) > 1:
             raise ArgumentError("effects are told of one datum; posterior() has those of several")

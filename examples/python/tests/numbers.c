@@ -22,6 +22,7 @@ static void print(const pu_real *x, pu_int count)
 /* Start, fit, gradient, likelihood, posterior, prediction, draws of one model. */
 static void tell(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_int latent)
 {
+    pu_options converged = options->gradient; /* means by as many steps as they take: the default of Python */
     static pu_real theta[200], grad[200], se[200], a[4000], b[4000], c[4000];
     pu_posterior_result posterior;
     pu_predict_result predict;
@@ -39,15 +40,16 @@ static void tell(pu_model *model, const pu_data *data, const pu_fit_options *opt
     print(se, model->params);
     status |= pu_model_nll(model, theta, data, &options->gradient, NULL, &nll, &nll_se, NULL);
     printf("%a\n%a\n%a\n", report.objective, nll, nll_se);
+    if (converged.engine == PU_ITERATIVE) converged.kind = PU_MONTE_CARLO;
     posterior.mean = a;
     posterior.variance = b;
-    status |= pu_model_posterior(model, theta, data, &options->gradient, NULL, &posterior, NULL);
+    status |= pu_model_posterior(model, theta, data, &converged, NULL, &posterior, NULL);
     print(a, data->n * latent);
     print(b, data->n * latent);
     predict.mean = a;
     predict.fit = b;
     predict.variance = c;
-    status |= pu_model_predict(model, theta, data, &options->gradient, NULL, &predict, NULL);
+    status |= pu_model_predict(model, theta, data, &converged, NULL, &predict, NULL);
     print(a, data->n * data->m);
     print(b, data->n * data->m);
     print(c, data->n * data->m);

@@ -38,11 +38,23 @@ def doctests():
                 yield f"doctest {example.name}", lambda example=example: run_example(example)
 
 
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
 def run_example(example):
     told = []
-    doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS).run(example, out=told.append)
+    doctest.DocTestRunner(optionflags=FLAGS).run(example, out=told.append)
     if told:
         raise AssertionError("".join(told))
+
+
+def run_page(page):
+    """Everything that a page shows as typed."""
+    text = page.read_text(encoding="utf-8").replace("```", "")
+    example = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    if not example.examples:
+        raise AssertionError(f"{page} has no examples")
+    run_example(example)
 
 
 def tests():
@@ -55,6 +67,9 @@ def tests():
         for name, function in inspect.getmembers(module, inspect.isfunction):
             if name.startswith("test_") and function.__module__ == module.__name__:
                 yield f"{path.stem[5:]}.{name[5:]}", function
+    for page in sorted(HERE.parent.glob("*.md")):
+        if ">>> " in page.read_text(encoding="utf-8"):
+            yield f"doctest {page.name}", lambda page=page: run_page(page)
     yield from doctests()
 
 

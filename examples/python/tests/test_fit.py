@@ -201,6 +201,23 @@ def test_gradients_are_slopes_of_the_likelihood():
     assert model.stop == "not fitted" and not model.converged and "not fitted" in repr(model)
 
 
+def test_standard_deviations_say_whether_they_are_exact():
+    grid = np.random.default_rng(12).normal(size=(9, 10))
+    grid[2:5, 3:6] = NAN
+    exact = pu.fit(pu.field(), grid, steps=5, kind="exact")
+    rough = pu.at(pu.field(), grid, exact.theta, engine="iterative", samples=6)
+    assert exact.predict().exact and exact.posterior().exact and not rough.predict().exact and not rough.posterior().exact
+    assert not near(rough.predict().fit_sd, exact.predict().fit_sd, 1e-3)
+    assert near(rough.predict(kind="exact", engine="banded").fit_sd, exact.predict().fit_sd) and rough.predict(kind="exact", engine="banded").exact
+    assert near(rough.predict().mean, exact.predict().mean, 1e-5)  # solved to convergence, though gradients are not
+    few = rough.predict(iterations=2)
+    assert not near(few.mean, exact.predict().mean, 1e-3)
+    assert rough.gradient().gradient.tolist() == pu.at(pu.field(), grid, exact.theta, engine="iterative", samples=6).gradient().gradient.tolist()
+    many = rough.predict(samples=2000)
+    assert np.abs(many.fit_sd / exact.predict().fit_sd - 1).max() < 0.1
+    raises(TypeError, "no option", lambda: rough.predict(sample=3))
+
+
 def test_options_start_progress_and_time():
     y = table()
     fit = pu.fit(pu.ppca(1), y, steps=2, optimizer="lbfgs", seed=5)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -122,6 +122,22 @@ class _Estimator(BaseEstimator):
         self.converged_ = handle.number("converged") == 1
         self.n_boundaries_ = int(handle.number("boundaries"))
         self.fit_report_ = handle.text("fit")
+        return theta
+
+    def _run_within(self, handle: Handle, pull_back: Callable[[np.ndarray], Any]) -> np.ndarray:
+        """Fits where a noise may run to 0, which costs digits on the way. Whoever calls this takes such a noise back, so that what is kept
+        has its digits, and nothing is said about those. Where rounding left no step to take, pull_back(theta) takes theta back from the
+        boundary, and the fit goes on."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PuWarning)
+            theta = self._run(handle)
+            for _ in range(3):
+                if self.converged_ or self._interrupted or self.n_iter_ >= self.max_iter:
+                    break
+                pull_back(theta)
+                before = self.n_iter_
+                theta = self._run_from(handle, theta)
+                self.n_iter_ += before
         return theta
 
     def _warn_unless_converged(self, why: str = "") -> None:
@@ -363,18 +379,7 @@ class FactorAnalysis(_Factors):
         inner = min(k, scale.size)
         handle = self._handle(self._kind, rows=scale.size, latent=inner)
         handle.data((X[:, active] - center[active]) / scale)
-        with warnings.catch_warnings():
-            # A noise that runs to 0 costs digits on the way. It is taken back below, and what is kept is exact.
-            warnings.simplefilter("ignore", PuWarning)
-            theta = self._run(handle)
-            for _ in range(3):
-                if self.converged_ or self._interrupted or self.n_iter_ >= self.max_iter:
-                    break
-                # Where rounding left no step: back from the boundary, and on.
-                theta[-scale.size :] = np.minimum(theta[-scale.size :], np.log(1e4))
-                before = self.n_iter_
-                theta = self._run_from(handle, theta)
-                self.n_iter_ += before
+        theta = self._run_within(handle, lambda theta: np.minimum(theta[-scale.size :], np.log(1e4), out=theta[-scale.size :]))
         loadings = theta[: scale.size * inner].reshape(scale.size, inner)
         means = theta[scale.size * inner :][: scale.size]
         noise = np.maximum(np.exp(-theta[-scale.size :]), SMALLEST_NOISE)
@@ -415,9 +420,7 @@ class PPCA(_Factors):
         scale = float(np.sqrt(np.mean(spread**2)))
         handle = self._handle(self._kind, rows=features, latent=k)
         handle.data((X - center) / scale)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PuWarning)  # as in factor analysis
-            theta = self._run(handle)
+        theta = self._run_within(handle, lambda theta: theta.__setitem__(-1, min(theta[-1], np.log(1e4))))
         noise = max(float(np.exp(-theta[-1])), SMALLEST_NOISE)
         self.components_ = theta[: features * k].reshape(features, k).T * scale
         self.mean_ = center + theta[features * k : -1] * scale
@@ -1056,15 +1059,25 @@ class _Series(_Estimator):
             raise ValueError("every series is constant: there is nothing to fit")
         self._y = Y
         self._exog = exog
+        scale = float(np.sqrt(np.mean(np.nanvar(Y, axis=0))))
+        handle = self._series_handle(Y / scale, exog)
+        theta = self._fit_theta(handle)
+        for i, (name, _) in enumerate(handle.params):
+            # Back to the units of the series: variances are logarithms, coefficients of regressors are themselves.
+            if name.startswith(("var.", "kappa", "lambda")):
+                theta[i] += 2 * np.log(scale)
+            elif name.startswith("b["):
+                theta[i] *= scale
+        self.theta_ = theta
         handle = self._series_handle(Y, exog)
-        self.theta_ = self._fit_theta(handle, Y)
         self.params_ = dict(zip((name for name, _ in handle.params), map(float, handle.natural(self.theta_))))
         self.log_likelihood_ = -handle.nll(self.theta_)[0] * Y.shape[1]
         self._read()
         self._warn_unless_converged()
         return self
 
-    def _fit_theta(self, handle: Handle, Y: np.ndarray) -> np.ndarray:
+    def _fit_theta(self, handle: Handle) -> np.ndarray:
+        """The fit of series of variance 1."""
         return self._run(handle)
 
     def _read(self) -> None:
@@ -1187,11 +1200,10 @@ class NoisyAR(_Series):
     def _has_means(self) -> bool:
         return bool(self.fit_intercept)
 
-    def _fit_theta(self, handle: Handle, Y: np.ndarray) -> np.ndarray:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PuWarning)  # as in factor analysis: of a noise that runs to 0, and is taken back
-            theta = self._run(handle)
-        theta[self.order + 1] = max(theta[self.order + 1], np.log(SMALLEST_NOISE * np.nanmean(np.nanvar(Y, axis=0))))
+    def _fit_theta(self, handle: Handle) -> np.ndarray:
+        place = self.order + 1
+        theta = self._run_within(handle, lambda theta: theta.__setitem__(place, max(theta[place], np.log(1e-4))))
+        theta[place] = max(theta[place], np.log(SMALLEST_NOISE))
         return theta
 
     def _read(self) -> None:

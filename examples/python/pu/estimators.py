@@ -35,7 +35,7 @@ except ImportError as _error:
     raise ImportError(f"the estimators of pu need scikit-learn 1.6 or later (pip install scikit-learn): {_error}") from _error
 
 from ._errors import PuWarning
-from ._flat import Handle
+from ._flat import Handle, Progress
 
 __all__ = ["FactorAnalysis", "PPCA", "BayesianRegression", "SparseBayes", "MixedEffects", "NoisyAR", "StructuralSeries"]
 
@@ -116,10 +116,24 @@ class _Estimator(BaseEstimator):
         return self._run_from(handle, handle.start())
 
     def _run_from(self, handle: Handle, theta: np.ndarray) -> np.ndarray:
-        theta = handle.fit(theta, self.progress)
-        self._interrupted = handle.interrupted or handle.text("stop") == "stopped by the caller"
+        objectives: List[float] = []
+        tolerance = getattr(self, "tol", 0)
+        at_rest = False
+
+        def step(now: Progress) -> bool:
+            nonlocal at_rest
+            if self.progress is not None and self.progress(now):
+                return True
+            if tolerance > 0 and now.objective_se == 0:
+                objectives.append(now.objective)
+                at_rest = len(objectives) > 10 and objectives[-11] - objectives[-1] < tolerance
+            return at_rest
+
+        theta = handle.fit(theta, step)
+        stopped = handle.text("stop") == "stopped by the caller"
+        self._interrupted = handle.interrupted or (stopped and not at_rest)
         self.n_iter_ = max(1, int(handle.number("steps")))
-        self.converged_ = handle.number("converged") == 1
+        self.converged_ = handle.number("converged") == 1 or (at_rest and stopped and not handle.interrupted)
         self.n_boundaries_ = int(handle.number("boundaries"))
         self.fit_report_ = handle.text("fit")
         return theta
@@ -161,6 +175,7 @@ class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Estimator):
         self,
         n_components: Optional[int] = None,
         *,
+        tol: float = 1e-6,
         max_iter: int = 1000,
         options: Optional[Mapping[str, Any]] = None,
         n_jobs: Optional[int] = None,
@@ -168,6 +183,7 @@ class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Estimator):
         progress: Any = None,
     ) -> None:
         self.n_components = n_components
+        self.tol = tol
         self._set_common(max_iter, options, n_jobs, random_state, progress)
 
     def __sklearn_tags__(self) -> Any:
@@ -207,6 +223,8 @@ class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Estimator):
         """Maximum likelihood. X: rows are samples, NaN marks a gap; y is not used."""
         X = np.asarray(self._check(X, reset=True), dtype=np.float64)
         samples, features = X.shape
+        if not self.tol >= 0:
+            raise ValueError(f"tol={self.tol!r}: a number from 0 on is wanted")
         k = self._choose_components(samples, features)
         seen = ~np.isnan(X)
         if not seen.any(axis=0).all():
@@ -345,7 +363,9 @@ class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Estimator):
 class FactorAnalysis(_Factors):
     """Factor analysis of a table with gaps: x = components_' z + mean_ + noise, each feature with a noise variance of its own.
 
-    Parameters: `n_components`, the number of factors (None: as many as can be identified), and those in the head of this module.
+    Parameters: `n_components`, the number of factors (None: as many as can be identified, which is seldom what is wanted); `tol`: a fit
+    ends when ten steps have gained less than that in the log-likelihood of a row (0: when pu.h says so); and those in the head of this
+    module.
 
     Attributes: `components_` (n_components x n_features, the loadings), `mean_`, `noise_variance_` (n_features), `log_likelihood_`.
     A feature that does not vary has no loadings and the noise variance 1e-12. A noise variance that runs to 0 (a Heywood case) is kept
@@ -397,7 +417,8 @@ class PPCA(_Factors):
     Without gaps this is the closed form of Tipping and Bishop. `components_` are loadings: their rows are orthogonal, of length
     sqrt(eigenvalue - noise), not 1 as in scikit-learn's PCA. Variances are those of maximum likelihood, over n instead of n - 1.
 
-    Parameters: `n_components` (None: n_features - 1, where there are rows for that), and those in the head of this module.
+    Parameters: `n_components` (None: n_features - 1, where there are rows for that), `tol` as in FactorAnalysis, and those in the head of
+    this module.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)

@@ -151,7 +151,7 @@ except AttributeError:
 
 def test_factor_analysis_is_the_maximum_of_the_dense_likelihood_with_gaps():
     X = table()
-    model = FactorAnalysis(2).fit(X)
+    model = FactorAnalysis(2, tol=0).fit(X)
     assert model.converged_ and model.n_boundaries_ == 0
     k, p = model.components_.shape
 
@@ -196,7 +196,7 @@ def test_factor_analysis_is_as_likely_as_scikit_learns_or_more():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             theirs.fit(X)
-        ours = FactorAnalysis(k).fit(X)
+        ours = FactorAnalysis(k, tol=0).fit(X)
         assert ours.converged_
         assert ours.score(X) > theirs.score(X) - 1e-9
         assert ours.score(X) < theirs.score(X) + 0.01
@@ -209,7 +209,7 @@ def test_factor_analysis_is_as_likely_as_scikit_learns_or_more():
 
 def test_parameters_of_factor_analysis_agree_where_they_are_identified():
     X = table(n=2000, gaps=0)
-    ours = FactorAnalysis(2).fit(X)
+    ours = FactorAnalysis(2, tol=0).fit(X)
     theirs = sklearn.decomposition.FactorAnalysis(2, tol=1e-12, max_iter=20000, svd_method="lapack").fit(X)
     # Both end where the likelihood is flat. D nats are left to gain at sqrt(2 D) standard errors from the maximum: 2e-6 of all rows
     # are 2e-3 of a standard error, and the smallest noise is known to a factor of about 1.5.
@@ -789,6 +789,11 @@ def test_options_reach_the_library():
         noisy.fit(X)
     exact = FactorAnalysis(2).fit(X)
     assert noisy.score(X) != exact.score(X) and abs(noisy.score(X) - exact.score(X)) < 0.1
+    rough = FactorAnalysis(2, tol=0.05).fit(table())
+    fine = FactorAnalysis(2, tol=0).fit(table())
+    assert rough.converged_ and fine.converged_ and 10 < rough.n_iter_ < fine.n_iter_
+    assert -0.1 < rough.score(table()) - fine.score(table()) < 0
+    raises(ValueError, "tol=-1", lambda: FactorAnalysis(2, tol=-1).fit(X))
     few = FactorAnalysis(2, max_iter=2)
     warned(ConvergenceWarning, "max_iter=2", lambda: few.fit(table()))
     assert few.n_iter_ == 2

@@ -32,7 +32,7 @@ def _from_pandas(what: str, y: Any) -> np.ndarray:
     bad = [c.name for c in columns if not (getattr(c.dtype, "kind", "O") in "fiub" or str(c.dtype) == "boolean")]
     if bad:
         raise ArgumentTypeError(f"{what}: columns that hold no numbers: {', '.join(map(str, bad[:5]))}; leave them out or convert them")
-    return y.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 def numbers(what: str, values: Any) -> np.ndarray:
@@ -54,7 +54,7 @@ def numbers(what: str, values: Any) -> np.ndarray:
             return np.asarray(array.data)
         if array.dtype.kind != "f":
             array = array.astype(np.float64)
-        return array.filled(np.nan)
+        return np.asarray(array.filled(np.nan))
     return np.asarray(array)
 
 
@@ -84,6 +84,7 @@ class Data:
     def __init__(self, y: Any, axes: int, mask: Any = None) -> None:
         """axes: of one datum; y has as many, or one more in front: the data. 0: y is one datum, of 1 to 3 axes."""
         self.original = y
+        self.values: Any
         self.is_sparse = is_sparse(y)
         self.pandas = pandas_kind(y)
         self.seen: Optional[np.ndarray] = None
@@ -151,7 +152,7 @@ class Data:
     def filled(self, mean: np.ndarray) -> np.ndarray:
         """y where it was observed, mean elsewhere: n x m."""
         if self.is_sparse:
-            result = mean.copy()
+            result: np.ndarray = mean.copy()
             coo = self.values.tocoo()
             result[coo.row, coo.col] = coo.data
             return result
@@ -176,11 +177,12 @@ class Data:
         result = result.reshape(shape if self.single else (self.n, *shape))
         if not self.pandas or result.ndim > 2 or (self.single and not is_series):
             return result
+        width = int(result.shape[-1])
         if result.ndim == 1:
             return type(self.original)(result, index=self.original.index, name="z")
         import pandas
 
-        return pandas.DataFrame(result, index=self.original.index, columns=[f"z{i}" for i in range(result.shape[1])])
+        return pandas.DataFrame(result, index=self.original.index, columns=[f"z{i}" for i in range(width)])
 
 
 def _no_infinity(array: np.ndarray) -> None:

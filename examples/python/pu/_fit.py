@@ -10,7 +10,7 @@ import os
 import statistics
 import time
 import zlib
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Literal, Mapping, NamedTuple, Optional, Tuple, Union, overload
 
 import numpy as np
 
@@ -232,6 +232,10 @@ class Fit:
         """The logarithm of the likelihood of all data."""
         return -self.nll * self._handle.size("data")
 
+    @overload
+    def gradient(self, theta: Any = None, errors: Literal[True] = True) -> Gradient: ...
+    @overload
+    def gradient(self, theta: Any = None, *, errors: Literal[False]) -> np.ndarray: ...
     def gradient(self, theta: Any = None, errors: bool = True) -> Union[Gradient, np.ndarray]:
         """The gradient of the negative log-likelihood per datum, at theta or where it is said; with its standard errors over probes.
 
@@ -242,7 +246,7 @@ class Fit:
         self._needs_data()
         at = self.theta if theta is None else theta
         if not errors:
-            return self._handle.gradient(at)
+            return np.asarray(self._handle.gradient(at))
         return Gradient(*self._handle.gradient(at, errors=True))
 
     # -- what follows from it --

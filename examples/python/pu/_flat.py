@@ -173,7 +173,7 @@ if hasattr(os, "register_at_fork"):
 
 def version() -> str:
     """The version of the compiled library."""
-    return api().version().decode()
+    return str(api().version().decode())
 
 
 # ---- arrays and texts on their way to the library ----
@@ -427,7 +427,7 @@ class Handle:
         Ctrl-C ends the fit after its current step: the best theta so far is returned, with a warning, and `interrupted` is set; twice,
         KeyboardInterrupt is raised. What the progress function raises ends the fit and is raised from here.
         """
-        result = self._theta(theta).copy()
+        result: np.ndarray = self._theta(theta).copy()
         raised: List[BaseException] = []
         with self._lock, _Interrupts() as interrupts:
             self._begin()
@@ -550,7 +550,7 @@ class Handle:
     def number(self, name: str) -> float:
         """A number by its name (see pu_flat_number); NaN: not known."""
         with self._lock:
-            return self._api.number(self._f, _text("name", name))
+            return float(self._api.number(self._f, _text("name", name)))
 
     def size(self, name: str) -> int:
         """A number that must be known: params, latent, rows or data. Makes the model, and raises what is wrong with it."""
@@ -563,7 +563,7 @@ class Handle:
     def text(self, name: str) -> str:
         """A text by its name (see pu_flat_text); "": not known."""
         with self._lock:
-            return self._api.text(self._f, _text("name", name)).decode("utf-8", "replace")
+            return str(self._api.text(self._f, _text("name", name)).decode("utf-8", "replace"))
 
     @property
     def params(self) -> List[Tuple[str, str]]:

@@ -568,8 +568,8 @@ class _Regressor(RegressorMixin, _Estimator):
                 warnings.simplefilter("ignore", PuWarning)
                 handle, theta = self._evidence(np.vstack([rows, np.zeros(features)]), np.append(right, floor))
             warnings.warn(
-                f"X explains y without noise ({rows.shape[0]} rows, {features} columns), and standard deviations mean little: noise_variance_ "
-                f"rests on noise_floor={floor:g}, a part of y's standard deviation; set it to what is known of the noise",
+                f"X explains y without noise ({rows.shape[0]} rows, {features} columns), and standard deviations mean little: "
+                f"noise_variance_ rests on noise_floor={floor:g}, a part of y's standard deviation; set it to what is known of the noise",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -820,6 +820,7 @@ class MixedEffects(RegressorMixin, _Estimator):
         if self.slopes and any(slope is not None and slope not in self._fixed for _, _, slope in parts):
             raise ValueError("slopes: a column with a slope is one with numbers, not one of groups")
         self.fixed_ = [self._name(j).strip("'") for j in self._fixed]
+        y = self._standardize(fixed, y)
         design = self._design(fixed)
         self._kept = self._independent(design[~np.isnan(y)])
         design = design[:, self._kept]
@@ -841,7 +842,31 @@ class MixedEffects(RegressorMixin, _Estimator):
         self._warn_unless_converged()
         return self
 
+    def _standardize(self, fixed: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Keeps the units and origins of the columns and of y, and returns y without its own: no digits are lost to them."""
+        there = ~np.isnan(y)
+        rows = fixed[there]
+        self._x_shift = rows.mean(axis=0) if self.fit_intercept else np.zeros(fixed.shape[1])
+        spread = np.sqrt(((rows - self._x_shift) ** 2).mean(axis=0))
+        constant = spread <= 8 * np.finfo(float).eps * np.abs(self._x_shift)
+        self._x_scale = np.where(constant, 1.0, spread)
+        if self.fit_intercept:
+            self._x_shift = np.where(constant, rows[0], self._x_shift)  # so that what is left is 0 exactly
+        self._y_shift = float(y[there].mean()) if self.fit_intercept else 0.0
+        self._y_scale = float(np.sqrt(np.mean((y[there] - self._y_shift) ** 2)))
+        if self._y_scale <= 8 * np.finfo(float).eps * abs(self._y_shift):
+            raise ValueError(f"y does not vary (n_samples = {there.sum()} observed): there is nothing to fit")
+        return (y - self._y_shift) / self._y_scale
+
+    def _in_units(self, log_likelihood: float, observed: int) -> float:
+        """The log-likelihood in the units of y and X. The restricted one has as many observations less as there are coefficients."""
+        if self.method == "ml":
+            return float(log_likelihood - observed * np.log(self._y_scale))
+        scales = np.append(1.0, self._x_scale) if self.fit_intercept else self._x_scale
+        return float(log_likelihood - (observed - len(self._kept)) * np.log(self._y_scale) - np.log(scales[self._kept]).sum())
+
     def _design(self, fixed: np.ndarray) -> np.ndarray:
+        fixed = (fixed - self._x_shift) / self._x_scale
         return np.column_stack([np.ones(len(fixed)), fixed]) if self.fit_intercept else fixed
 
     def _independent(self, design: np.ndarray) -> np.ndarray:
@@ -859,7 +884,8 @@ class MixedEffects(RegressorMixin, _Estimator):
         if len(kept) < columns:
             names = (["the intercept"] if self.fit_intercept else []) + self.fixed_
             lost = [names[j] for j in range(columns) if j not in kept]
-            warnings.warn(f"constant, or combinations of the columns before them: {', '.join(lost)}; their coefficients are 0", stacklevel=3)
+            text = f"constant, or combinations of the columns before them: {', '.join(lost)}; their coefficients are 0"
+            warnings.warn(text, stacklevel=3)
         return kept
 
     def _effects_handle(self, design: np.ndarray, y: np.ndarray, codes: List[np.ndarray], slopes: List[Optional[np.ndarray]]) -> Handle:
@@ -884,7 +910,9 @@ class MixedEffects(RegressorMixin, _Estimator):
             b = theta[:p]
             variances = np.exp(theta[p:])
         self._split_coefficients(b)
-        self.variances_ = dict(zip(names + ["residual"], map(float, variances)))
+        mean = mean * self._y_scale
+        variance = np.asarray(variance) * self._y_scale**2
+        self.variances_ = dict(zip(names + ["residual"], map(float, variances * self._y_scale**2)))
         self.effects_ = {}
         self.effects_std_ = {}
         first = 0
@@ -894,13 +922,15 @@ class MixedEffects(RegressorMixin, _Estimator):
             self.effects_std_[name] = dict(zip(labels, map(float, np.sqrt(np.asarray(variance)[0][first : first + size]))))
             first += size
         # The restricted likelihood of lme4 and others has 2 pi for as many observations as are left when b is known.
-        self.log_likelihood_ = -handle.nll(theta)[0] + (0.5 * p * np.log(2 * np.pi) if self.method == "reml" else 0.0)
+        free = 0.5 * p * np.log(2 * np.pi) if self.method == "reml" else 0.0
+        self.log_likelihood_ = self._in_units(-handle.nll(theta)[0] + free, int((~np.isnan(self._train[1])).sum()))
 
     def _split_coefficients(self, kept: np.ndarray) -> None:
+        self._b = kept
         b = np.zeros(len(self._fixed) + bool(self.fit_intercept))
         b[self._kept] = kept
-        self.intercept_ = float(b[0]) if self.fit_intercept else 0.0
-        self.coef_ = np.array(b[1:] if self.fit_intercept else b, dtype=np.float64)
+        self.coef_ = (b[1:] if self.fit_intercept else b) / self._x_scale * self._y_scale
+        self.intercept_ = float(self._y_shift + b[0] * self._y_scale - self._x_shift @ self.coef_) if self.fit_intercept else 0.0
 
     def _fit_least_squares(self, design: np.ndarray, y: np.ndarray) -> None:
         there = ~np.isnan(y)
@@ -909,7 +939,7 @@ class MixedEffects(RegressorMixin, _Estimator):
         residual = float(((y[there] - design[there] @ b) ** 2).sum())
         variance = residual / free if free > 0 else np.nan
         self._split_coefficients(b)
-        self.variances_ = {"residual": variance}
+        self.variances_ = {"residual": variance * self._y_scale**2}
         self.effects_ = {}
         self.effects_std_ = {}
         self._spread_root = np.linalg.pinv(design[there])
@@ -917,7 +947,7 @@ class MixedEffects(RegressorMixin, _Estimator):
             loglik = -0.5 * free * (np.log(2 * np.pi * variance) + 1) if free > 0 else np.nan
             if self.method == "reml" and free > 0:
                 loglik -= 0.5 * np.linalg.slogdet(design[there].T @ design[there])[1]
-        self.log_likelihood_ = float(loglik)
+        self.log_likelihood_ = self._in_units(loglik, int(there.sum()))
         self.n_iter_ = 1
         self.n_boundaries_ = 0
         self.converged_ = True
@@ -929,23 +959,23 @@ class MixedEffects(RegressorMixin, _Estimator):
         check_is_fitted(self)
         column, fixed = self._columns(X, reset=False)
         design = self._design(fixed)[:, self._kept]
-        b = (np.append(self.intercept_, self.coef_) if self.fit_intercept else self.coef_)[self._kept]
         parts = self._parts()
         labels = {places: self._labels(column, places) for _, places, _ in parts}
         slopes = [None if slope is None else np.asarray(fixed[:, self._fixed.index(slope)]) for _, _, slope in parts]
         if return_std:
-            return self._predict_rows(design, b, parts, labels, slopes)
-        mean = design @ b
+            return self._predict_rows(design, parts, labels, slopes)
+        mean = design @ self._b * self._y_scale + self._y_shift
         for (name, places, _), slope in zip(parts, slopes):
             effect = np.array([self.effects_[name].get(label, 0.0) for label in labels[places]])
             mean = mean + (effect if slope is None else slope * effect)
         return mean
 
-    def _predict_rows(self, design: np.ndarray, b: np.ndarray, parts: Any, labels: Any, slopes: Any) -> Tuple[np.ndarray, np.ndarray]:
+    def _predict_rows(self, design: np.ndarray, parts: Any, labels: Any, slopes: Any) -> Tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations: rows of which the response is missing, behind those of the fit."""
         if not parts:
             spread = ((design @ self._spread_root) ** 2).sum(axis=1) if self.method == "reml" else 0.0
-            return design @ b, np.sqrt(self.variances_["residual"] * (1 + spread) * np.ones(len(design)))
+            mean = design @ self._b * self._y_scale + self._y_shift
+            return mean, np.sqrt(self.variances_["residual"] * (1 + spread) * np.ones(len(design)))
         old_design, y, old_codes, old_slopes = self._train
         codes = []
         all_slopes: List[Optional[np.ndarray]] = []
@@ -957,7 +987,8 @@ class MixedEffects(RegressorMixin, _Estimator):
         gaps = np.full(len(design), np.nan)
         handle = self._effects_handle(np.vstack([old_design, design]), np.append(y, gaps), codes, all_slopes)
         mean, _, variance = handle.predict(self._theta)
-        return mean[0, len(y) :], np.sqrt(np.asarray(variance)[0, len(y) :])
+        std = np.sqrt(np.asarray(variance)[0, len(y) :]) * self._y_scale
+        return mean[0, len(y) :] * self._y_scale + self._y_shift, std
 
 
 # ---- series ----
@@ -1019,7 +1050,8 @@ class _Series(_Estimator):
         if np.ndim(X) == 1:
             if not reset and self.n_features_in_ > 1:
                 raise ValueError(
-                    f"Expected 2D array, got 1D array instead: the model is of {self.n_features_in_} series. Reshape your data to time x series"
+                    f"Expected 2D array, got 1D array instead: the model is of {self.n_features_in_} series. Reshape your data to "
+                    "time x series"
                 )
             X = X.to_frame() if hasattr(X, "to_frame") else np.reshape(np.ma.asanyarray(X), (-1, 1))
             if hasattr(X, "columns"):

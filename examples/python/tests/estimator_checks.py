@@ -62,8 +62,8 @@ TITLE = "## Scikit-learn's own checks\n"
 HEAD = TITLE + """
 Made by `python examples/python/tests/estimator_checks.py --write` with scikit-learn {version}, whose
 `check_estimator` puts every estimator through its own tests: refusals of bad input, clones, pickles, invariances, read-only memory,
-pipelines; and its further ones for frames, names of features and `set_output`. The job of the tests fails when a check fails that is not excluded here, or
-passes although it is.
+pipelines; and its further ones for frames, names of features and `set_output`. The job of the tests fails when a check fails that is not
+excluded here, or passes although it is.
 
 Where scikit-learn would ask for a refusal of NaN, `FactorAnalysis`, `PPCA`, `NoisyAR` and `StructuralSeries` have its tag `allow_nan`, so
 that this is not asked.

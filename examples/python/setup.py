@@ -143,6 +143,7 @@ def options():
     return {"build": {"build_base": str(made)}, "egg_info": {"egg_base": str(made)}}
 
 
+os.chdir(HERE)  # where pyproject.toml is
 setup(
     version=version(),
     options=options(),

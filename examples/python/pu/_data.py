@@ -177,7 +177,7 @@ class Data:
         result = result.reshape(shape if self.single else (self.n, *shape))
         if not self.pandas or result.ndim > 2 or (self.single and not is_series):
             return result
-        width = int(result.shape[-1])
+        width = np.shape(result)[-1]
         if result.ndim == 1:
             return type(self.original)(result, index=self.original.index, name="z")
         import pandas

@@ -8,6 +8,7 @@
 . tests/greatest.sh
 . tests/cuda/jobs.sh
 . tests/lib.sh
+. tests/python.sh
 
 # ---------------------------------------------------------------------------------------------- which jobs
 
@@ -42,6 +43,7 @@ LEFT_OUT=(
     'cuda/golden.@(double|float)    golden cases on the CUDA engine; cuda/device.double_part has models'
     'link/cmake.alone               programs by CMake that compile the implementation; link/cmake has an object of it'
     'link/users.float               a float library and its users; link/precisions has both together'
+    'python_pip                     the Python package by pip, which fetches numpy; its tests are there'
     'cuda/examples.@(ratings|compressed_sensing)  examples on the CUDA engine; one is there'
 )
 
@@ -1190,6 +1192,7 @@ cmd_test()
     QUEUE=("${programs[@]}")
     add_compile
     QUEUE+=("${others[@]}")
+    add_python
     add lint job_lint
     add lint.shell job_shell
     run_queue

@@ -22,7 +22,7 @@ cmd_lib()
     local flags precision
     find_tools
     mkdir -p build/lib
-    flags=(-std=c99 -O3 -fPIC -fno-math-errno "${OMP[@]}" -Wall -Wextra -I. "${EXTRA_FLAGS[@]}")
+    flags=(-std=c99 -D_POSIX_C_SOURCE=200809L -O3 -fPIC -fno-math-errno "${OMP[@]}" -Wall -Wextra -I. "${EXTRA_FLAGS[@]}")
     lib_object() { build_once "build/lib/$1.o" pu.h "${CC_CMD[@]}" "${@:2}" -c tests/compile/impl.c -o "build/lib/$1.o"; }
     for precision in double float; do
         if [[ $precision == float ]]; then flags+=(-DPU_FLOAT); fi

@@ -56,13 +56,25 @@ SWITCHES (define before the include; every unit of a program must agree, except 
     PU_IMPLEMENTATION    emit the function bodies here
     PU_FLOAT             pu_real is float; every name becomes puf_..., so a float and a double build can
                          live in one program and a mix-up fails at link time.  Default: double
-    PU_STATIC            all functions static (needs PU_IMPLEMENTATION in the same unit)
+    PU_STATIC            all functions static (needs PU_IMPLEMENTATION in the same unit): what you do not call is not in your
+                         program, nor is the time that it takes to compile. docs/size.md has figures
     PU_NO_MALLOC         no malloc/free: memory comes from the caller's block or allocator hook only
     PU_NO_STDIO          no files: pu_fit without checkpoints, no pu_model_save, pu_model_load
     _POSIX_C_SOURCE      (of the system; 200112 or more) checkpoints of pu_fit are safe against a crash of the machine and follow
                          links. gcc and clang set it by themselves unless asked for strict C (-std=c99)
     PU_NO_OPENMP         ignore OpenMP even when the compiler has it switched on
     PU_ASSERT(x)         internal consistency checks.  Default: nothing
+    Six switches leave parts out, and work together in any way. A call of what is left out does not compile, and the message names the
+    switch (gcc from 12 on, clang; with others it does not link). What is asked for when the program runs, by an option or
+    the form of an operator, is refused with PU_E_UNSUPPORTED, and the switch in report.where. Structs stay as they are:
+    units that disagree do not link, or do not use what they disagree on. Optimise (-O1 or more), or some private code stays
+    PU_NO_SERIES         autoregressions, state spaces, readouts; models of series, structural ones; the engine PU_KALMAN
+    PU_NO_FOURIER        transforms, Fourier sensing, Toeplitz and circulant operators, lattices; fields
+    PU_NO_EXACT          all engines but the iterative one, and so PU_EXACT, pu_exact, structural models, mixed effects,
+                         pu_model_check; zeroed options are the iterative engine. pu_model_noisy_ar starts from moments alone
+    PU_NO_MODELS         everything about models in their parameters theta, built in or yours; implies PU_NO_FIT
+    PU_NO_FIT            pu_fit and all that begins so, teams; pu_model_noisy_ar starts from moments alone
+    PU_NO_FLAT           pu_flat_, pu_abi, pu_sizeof: the layer for bindings. Implied by the five above, since it makes all models
     The next five concern the unit with PU_IMPLEMENTATION alone; results agree with the built-in code to
     rounding, not bit by bit. They are off by default because the built-in code is as fast for many sizes:
     docs/design.md has the figures.
@@ -25142,7 +25154,7 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     pu__call call;
     pu__arena *arena = &call.arena;
     pu__model_task self;
-    size_t all;
+    size_t all = 0;
     report = pu__begin(&call, NULL, report);
     if (!model || !bytes)
         return pu__refuse(report, PU_E_NULL, model ? "bytes" : "model");

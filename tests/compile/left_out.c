@@ -11,6 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifdef __cplusplus
+#define ZERO {}
+#else
+#define ZERO {0}
+#endif
+
 enum { ROWS = 12, FACTORS = 3, DATA = 6, LENGTH = 40, WIDE = 6, HIGH = 5, PIXELS = WIDE * HIGH };
 
 static int failed;
@@ -57,7 +63,7 @@ static pu_status gradient(const char *what, const pu_op *prior, const pu_op *map
     pu_real grad[2 * PIXELS + 8] = {0};
     pu_lgm model = {prior, map, NULL, NULL, psi, 0};
     pu_data data = pu_data_full(1, map->rows, ones);
-    pu_gradient_result out = {0};
+    pu_gradient_result out = ZERO;
     pu_status status;
     options.threads = 1;
     out.psi = grad;
@@ -73,7 +79,7 @@ static void solve(void)
 {
     pu_real A[9] = {4, 1, 0, 1, 4, 1, 0, 1, 4}, U[3] = {1, 2, 3}, X[3];
     pu_op op = pu_op_spd(3, A, NULL);
-    pu_solve_arrays arrays = {0};
+    pu_solve_arrays arrays = ZERO;
     pu_report report;
     arrays.k = 1;
     arrays.U = U;
@@ -90,8 +96,8 @@ static void factors(void)
     pu_lgm model = {&prior, &map, NULL, NULL, psi, 0};
     pu_data data = pu_data_nan(DATA, ROWS, y);
     pu_real grad[ROWS * FACTORS];
-    pu_options options = {0};
-    pu_gradient_result out = {0};
+    pu_options options = ZERO;
+    pu_gradient_result out = ZERO;
     pu_report report;
     pu_status status;
     out.Phi = grad;
@@ -124,7 +130,7 @@ static void factors(void)
 static void series(void)
 {
     pu_op map = pu_op_identity(LENGTH), prior;
-    pu_options options = {0};
+    pu_options options = ZERO;
     pu_report report;
 #ifdef PU_NO_SERIES
     pu_op claims = pu_op_identity(LENGTH);
@@ -157,7 +163,7 @@ static void series(void)
 static void fourier(void)
 {
     pu_op prior = pu_op_diagonal(PIXELS, ones);
-    pu_options options = {0};
+    pu_options options = ZERO;
     pu_report report;
 #ifdef PU_NO_FOURIER
     pu_op claims = prior;
@@ -180,12 +186,12 @@ static void fourier(void)
 static void fit(void)
 {
 #ifndef PU_NO_MODELS
-    pu_model model = {0};
+    pu_model model = ZERO;
     pu_real theta[ROWS * FACTORS + 2 * ROWS] = {0};
     pu_data data = pu_data_nan(DATA, ROWS, y);
     pu_report report;
 #ifndef PU_NO_FIT
-    pu_fit_options options = {0};
+    pu_fit_options options = ZERO;
     pu_fit_report fitted;
 #endif
     expect("pu_model_factors", pu_model_factors(&model, ROWS, FACTORS, &report) == PU_OK);

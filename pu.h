@@ -361,20 +361,31 @@ typedef double pu_real;
 #define PU__LEFT_OUT(why) extern
 #endif
 #ifdef PU_NO_SERIES
-#define PU_DEF_SERIES PU__LEFT_OUT("left out by PU_NO_SERIES")
+#define PU_DEF_SERIES       PU__LEFT_OUT("left out by PU_NO_SERIES")
+#define PU__NO_SERIES_FORMS (1 << PU_FORM_AR | 1 << PU_FORM_STATES | 1 << PU_FORM_CHAIN)
 #else
-#define PU_DEF_SERIES PU_DEF
+#define PU_DEF_SERIES       PU_DEF
+#define PU__NO_SERIES_FORMS 0
 #endif
 #ifdef PU_NO_FOURIER
-#define PU_DEF_FOURIER PU__LEFT_OUT("left out by PU_NO_FOURIER")
+#define PU_DEF_FOURIER       PU__LEFT_OUT("left out by PU_NO_FOURIER")
+#define PU__NO_FOURIER_FORMS (1 << PU_FORM_FOURIER | 1 << PU_FORM_LATTICE)
 #else
-#define PU_DEF_FOURIER PU_DEF
+#define PU_DEF_FOURIER       PU_DEF
+#define PU__NO_FOURIER_FORMS 0
 #endif
 #ifdef PU_NO_EXACT
-#define PU_DEF_EXACT PU__LEFT_OUT("left out by PU_NO_EXACT")
+#define PU_DEF_EXACT  PU__LEFT_OUT("left out by PU_NO_EXACT")
+#define PU__ITERATIVE 1
 #else
-#define PU_DEF_EXACT PU_DEF
+#define PU_DEF_EXACT  PU_DEF
+#define PU__ITERATIVE 0
 #endif
+/* Nobody can make an operator of a form that is left out, and PU__HAS says so to the compiler, PU__ITERATIVE that there is no other
+   engine: what is tested for them goes, and with it the functions that only that needs. Storeys that others name are left out in
+   this way; all others, and what is public, by #ifndef. */
+#define PU__HAS(form_)    (!((PU__NO_SERIES_FORMS | PU__NO_FOURIER_FORMS) >> (form_) & 1))
+#define PU__IS(op, form_) (PU__HAS(form_) && (op)->form == (form_))
 /* Models need what they are made of: structural ones series and the Kalman engine. */
 #ifdef PU_NO_MODELS
 #define PU_DEF_MODEL         PU__LEFT_OUT("left out by PU_NO_MODELS")
@@ -386,6 +397,9 @@ typedef double pu_real;
 #define PU_DEF_SERIES_MODEL  PU_DEF_SERIES
 #define PU_DEF_FOURIER_MODEL PU_DEF_FOURIER
 #define PU_DEF_EXACT_MODEL   PU_DEF_EXACT
+#endif
+#if defined(PU_NO_MODELS) || defined(PU_NO_EXACT)
+#define PU__NO_EXACT_MODEL /* those that no other engine serves, and pu_model_check */
 #endif
 #ifdef PU_NO_EXACT
 #define PU_DEF_STRUCTURAL PU_DEF_EXACT_MODEL
@@ -2369,27 +2383,6 @@ struct pu_backend {
 
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-/* Forms of operators whose storeys are left out. Nobody can make such an operator, and PU__HAS says so to the compiler: what a form is
-   tested for goes, and with it the functions that only it needs. Storeys that others name are left out in this way, all others
-   and what is public by #ifndef. PU__ITERATIVE does the same for engines. */
-#ifdef PU_NO_SERIES
-#define PU__NO_SERIES_FORMS (1 << PU_FORM_AR | 1 << PU_FORM_STATES | 1 << PU_FORM_CHAIN)
-#else
-#define PU__NO_SERIES_FORMS 0
-#endif
-#ifdef PU_NO_FOURIER
-#define PU__NO_FOURIER_FORMS (1 << PU_FORM_FOURIER | 1 << PU_FORM_LATTICE)
-#else
-#define PU__NO_FOURIER_FORMS 0
-#endif
-#define PU__HAS(form_)    (!((PU__NO_SERIES_FORMS | PU__NO_FOURIER_FORMS) >> (form_) & 1))
-#define PU__IS(op, form_) (PU__HAS(form_) && (op)->form == (form_))
-#ifdef PU_NO_EXACT
-#define PU__ITERATIVE 1 /* there is no other engine */
-#else
-#define PU__ITERATIVE 0
 #endif
 
 /* Initialiser of a struct that begins zeroed. */
@@ -10279,7 +10272,6 @@ PU_DEF void pu_fft_free(pu_fft *plan)
     pu__fftw_free(plan->fftw);
     memset(plan, 0, sizeof *plan);
 }
-#endif
 
 /* ------------------------------------------------------------------------------------------------
    >>fourier   the two-dimensional Fourier operator
@@ -10315,7 +10307,6 @@ PU__FN void pu__fourier_make(void *plan, pu__arena *arena)
     f->work = pu__fftw_work(m, n, pu__most(along, down));
 }
 
-#ifndef PU_NO_FOURIER
 /* Bytes of memory for a plan of rows x cols. */
 PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes)
 {
@@ -10918,9 +10909,7 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
     op.trusted = 1;
     return op;
 }
-#endif
 
-#ifndef PU_NO_FOURIER
 /* ------------------------------------------------------------------------------------------------
    >>toeplitz   symmetric Toeplitz and circulant operators
    ------------------------------------------------------------------------------------------------ */
@@ -12076,7 +12065,6 @@ PU_DEF pu_status pu_modes_init(pu_modes *modes, const pu_lattice *field, void *m
         memset(modes, 0, sizeof *modes);
     return status;
 }
-#endif
 
 /* ---- making and checking ---- */
 
@@ -12132,7 +12120,6 @@ PU__FN pu_status pu__lattice_values(pu_lattice *f, pu_real tau, pu_real kappa, p
     return PU_OK;
 }
 
-#ifndef PU_NO_FOURIER
 /* See the declaration. */
 PU_DEF pu_status pu_lattice_set(pu_lattice *field, int axes, const pu_int *size, const pu_edge *edge, int alpha, pu_real tau,
                                 pu_real kappa, pu_int *index)
@@ -12180,7 +12167,6 @@ PU_DEF pu_status pu_lattice_moments(const pu_lattice *field, double *variance, d
         *slope = -2 * field->alpha * (double)field->square * sums.slopes / sums.traces;
     return PU_OK;
 }
-#endif
 
 /* pu_op.check: numbers that pu_lattice_set accepts and has worked on, of the sizes that the operator and its modes were made
    for. */
@@ -12221,7 +12207,6 @@ PU__FN pu_op pu__op_field(const pu_lattice *f, const pu_modes *modes)
     return op;
 }
 
-#ifndef PU_NO_FOURIER
 /* See the declaration. */
 PU_DEF pu_op pu_op_lattice(const pu_lattice *field, const pu_modes *modes)
 {
@@ -12858,10 +12843,8 @@ PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names
 {
     pu_op builtin = pu__op_of_form(op);
     int same = builtin.rows == op->rows && builtin.cols == op->cols && builtin.params == op->params;
-    if ((int)op->form >= PU_FORM_GENERAL && (int)op->form <= PU_FORM_CHAIN && !PU__HAS(op->form))
-        return pu__refuse(report, PU_E_UNSUPPORTED,
-                          PU__NO_SERIES_FORMS >> op->form & 1 ? "form (of an operator that PU_NO_SERIES leaves out)"
-                                                              : "form (of an operator that PU_NO_FOURIER leaves out)");
+    if ((unsigned)op->form <= PU_FORM_CHAIN && !PU__HAS(op->form))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "form (of an operator that PU_NO_SERIES or PU_NO_FOURIER leaves out)");
     if (pu__resolve(op).form == PU_FORM_GENERAL)
         return PU_OK;
     if (op->form == PU_FORM_DIAGONAL)
@@ -19641,30 +19624,28 @@ typedef struct {
 
 /* In the order of pu_engine; default, iterative and auto have none. prepare asks for the observed rows alone, not for y: data of one
    pattern share a factor. */
-#ifdef PU_NO_SERIES
-#define PU__KALMAN_FUNCTIONS PU__ZERO
-#else
-#define PU__KALMAN_FUNCTIONS {pu__kalman_prepare, pu__kalman_solve, pu__band_terms, pu__band_spread}
-#endif
 static const pu__engine_functions pu__engines[PU_ENGINES] = {
     PU__ZERO,
     PU__ZERO,
     {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread},
     {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread},
     {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread},
-    PU__KALMAN_FUNCTIONS,
+#ifdef PU_NO_SERIES
+    PU__ZERO,
+#else
+    {pu__kalman_prepare, pu__kalman_solve, pu__band_terms, pu__band_spread},
+#endif
     PU__CHOLMOD_FUNCTIONS,
     PU__ZERO};
 
-#define PU__NO_ENGINE "options.engine (exact ones are left out by PU_NO_EXACT: PU_ITERATIVE, or leave it open)"
 static const char pu__no_precision[] = "Gamma (a structural model has no precision: take PU_KALMAN, or leave the engine open)";
 
 /* What a direct engine lacks to serve this model and these gradients, or NULL. */
 PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_gradient_result *out)
 {
     const pu_op *G = model->Gamma, *P = model->Phi;
-    if (PU__ITERATIVE && engine > PU_ITERATIVE && engine < PU_ENGINE_AUTO)
-        return PU__NO_ENGINE;
+    if (PU__ITERATIVE && engine > PU_ITERATIVE)
+        return "options.engine (left out by PU_NO_EXACT)";
     if (!PU__HAS(PU_FORM_STATES) && engine == PU_KALMAN)
         return "options.engine (PU_KALMAN is left out by PU_NO_SERIES)";
     if (PU__IS(G, PU_FORM_CHAIN))
@@ -20148,7 +20129,7 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     double pairs = job->network ? I + 1 : grad;
     double ns;
     int form;
-    if (PU__CROSSED(job))
+    if (job->crossed)
         return pu__crossed_cost(job, engine);
     switch (engine) {
     case PU_ITERATIVE:
@@ -20237,7 +20218,7 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed, pu_int time
         return job->engine;
     if (PU__IS(job->Gamma, PU_FORM_CHAIN))
         return PU_KALMAN;
-    if (PU__CROSSED(job)) { /* exact where that takes less than half a second, or less than probes */
+    if (job->crossed) { /* exact where that takes less than half a second, or less than probes */
         double schur = pu__crossed_cost(job, PU_SCHUR), cholmod = pu__crossed_cost(job, PU_CHOLMOD);
         double exact = cholmod < schur ? cholmod : schur;
         if (job->kind != PU_EXACT && !(exact < pu__max(5e8, pu__crossed_cost(job, PU_ITERATIVE))))
@@ -20385,10 +20366,8 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         if (pu__is_far(job->o->backend))
             pu__put(&t, job->device ? ", on the device" : ", on the host");
         if (!chosen) {
-            if (PU__ITERATIVE && job->o->engine != PU_ITERATIVE)
-                pu__put(&t, ", which PU_NO_EXACT leaves alone");
-            else
-                pu__put(&t, job->o->engine == PU_ENGINE_AUTO ? " (auto is for engines of the host)" : ", as asked");
+            const char *asked = job->o->engine == PU_ENGINE_AUTO ? " (auto is for engines of the host)" : ", as asked";
+            pu__put(&t, job->o->engine == PU_ITERATIVE || !PU__ITERATIVE ? asked : ", which PU_NO_EXACT leaves alone");
             if (e == PU_ITERATIVE && !pu__has_M_logdet(job))
                 pu__put(&t, " (no likelihood: options.solve.M has no logdet)");
             continue;
@@ -20397,7 +20376,7 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
             pu__put(&t, ", which alone serves structural models");
             continue;
         }
-        if (PU__CROSSED(job)) {
+        if (job->crossed) {
             pu__put_number(&t, ", of mixed effects, ", job->cross.n1);
             pu__put_number(&t, " levels eliminated, ", job->cross.n2);
             pu__put_whole(&t, " left (predicted ms: schur ", 1e-6 * pu__crossed_cost(job, PU_SCHUR));
@@ -20623,7 +20602,7 @@ PU__FN pu_engine pu__engine_asked(const pu_options *o, const pu_gradient_result 
     int probes = o->samples || o->delta || o->x0 || o->groups || o->rao_blackwell;
     int columns = out && (out->x || out->residual || out->alpha || out->beta || out->logdet || out->columns ||
                           out->precond);
-    if (PU__ITERATIVE && (o->engine == PU_ENGINE_DEFAULT || o->engine == PU_ENGINE_AUTO))
+    if (PU__ITERATIVE) /* others are refused */
         return PU_ITERATIVE;
     if (o->engine != PU_ENGINE_DEFAULT)
         return o->engine;
@@ -20640,10 +20619,9 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
 {
     int direct = o->engine > PU_ITERATIVE && o->engine < PU_ENGINE_AUTO;
     const char *bad = NULL;
-    if (PU__ITERATIVE && o->kind == PU_EXACT)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.kind (PU_EXACT is left out by PU_NO_EXACT: take PU_MONTE_CARLO)");
-    if (PU__ITERATIVE && direct)
-        return pu__refuse(report, PU_E_UNSUPPORTED, PU__NO_ENGINE);
+    if (PU__ITERATIVE && (direct || o->kind == PU_EXACT))
+        return pu__refuse(report, PU_E_UNSUPPORTED,
+                          "options.engine, kind (PU_NO_EXACT leaves out PU_EXACT and all engines but PU_ITERATIVE)");
     if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT)
         bad = "options.kind (PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO or PU_EXACT)";
     else if ((int)o->engine < PU_ENGINE_DEFAULT || (int)o->engine > PU_ENGINE_AUTO)
@@ -20836,7 +20814,7 @@ PU__FN void pu__job_parts(pu__job *job)
         job->kmax = pu__most(job->kmax, pu__min(wide, job->D + cols));
     }
     job->blocks = served[PU_ITERATIVE] ? pu__ceil_div(cols, job->block) : 1;
-    if (PU__CROSSED(job)) { /* one lane, in which the threads share blocks of probes, or tiles of S */
+    if (job->crossed) { /* one lane, in which the threads share blocks of probes, or tiles of S */
         job->lanes = 1;
         job->threads = pu__threads(o->threads, job->ns);
         job->group = 1;
@@ -21055,7 +21033,7 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
     job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->K = o->samples ? o->samples : 10;
     job->crossed = !PU__ITERATIVE && pu__crossed_serves(job);
-    if (PU__CROSSED(job))
+    if (job->crossed)
         pu__crossed_ask(job, &solve);
     if ((exact || PU__IS(job->Gamma, PU_FORM_CHAIN)) && !job->want_draws)
         job->K = 0;
@@ -35087,7 +35065,7 @@ PU__FN int pu__trial_function(pu__trial *t, int f)
    there is none at theta, or rounding took its digits. */
 PU__FN double pu__trial_value(pu__trial *t)
 {
-#if !defined(PU_NO_MODELS) && !defined(PU_NO_EXACT)
+#ifndef PU__NO_EXACT_MODEL
     double nll;
     if (t->model)
         return pu_model_nll(t->model, t->theta, t->data, &t->exact, &t->ws, &nll, NULL, NULL) ? HUGE_VAL : nll;
@@ -35428,7 +35406,7 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
 
 /* ---- a model ---- */
 
-#if !defined(PU_NO_MODELS) && !defined(PU_NO_EXACT)
+#ifndef PU__NO_EXACT_MODEL
 /* Names, scales and bounds of theta, which must be within. Names are compared with the first ones. Behind what is
    written to are two guards, of which one stays as it is. */
 PU__FN void pu__trial_params(const pu__trial *t, pu_check_entry *entry)
@@ -35595,7 +35573,7 @@ PU_DEF pu_status pu_op_check(const pu_op *op, const pu_check_options *options, p
     return pu__trial_end(&t, report, PU__OP_TRIES);
 }
 
-#if !defined(PU_NO_MODELS) && !defined(PU_NO_EXACT)
+#ifndef PU__NO_EXACT_MODEL
 /* Both operators as of theta, whose parameters are the model's, and the model. */
 PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_data *data,
                                 const pu_check_options *options, pu_check_report *report)

@@ -625,7 +625,8 @@ left_out_code()
     local base=build/link/left_out.code there
     "${STRICT_C[@]}" -O1 -Ibuild/link -DLEFT_OUT_ALONE "${LEFT_OUT_TOGETHER[@]}" tests/compile/left_out.c -o "$base" -lm &&
         "$base" >"$base.txt" || return
-    there=$(nm "$base" | grep -oE ' pu__(ar|ssm|chain|fft|fourier|lattice|kalman|dense_prepare|dual|cells|fit|newton)_[a-z_]+' || true)
+    there=$(nm "$base" |
+        grep -oE ' pu__(ar|ssm|chain|fft|fourier|lattice|kalman|dense_prepare|dual|cells|fit|newton)_[a-z_]+' || true)
     if [[ $there ]]; then echo "still there:$there"; return 1; fi
 }
 

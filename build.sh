@@ -44,6 +44,7 @@ commands
                       (--quick: small sizes; --only WORD; --rounds N; --threads T)
   bench roofline      the share of this machine's bandwidth and arithmetic that each kernel reaches
   bench instructions  instructions per gradient against docs/instructions.txt (--update, --check RATIO); needs valgrind
+  bench size          kilobytes of code and seconds of the compiler, whole and with storeys left out: the tables of docs/size.md
   bench NAME [args]   build and run tests/bench/NAME.c: workloads, gradient or planner
   cuda                compile pu_cuda.cuh with nvcc for all architectures and build the examples with it, into build/cuda/;
                       registers, shared memory and spills of every kernel in build/cuda/ptxas.txt (--quick: CUDA_ARCH alone,

@@ -56,13 +56,25 @@ SWITCHES (define before the include; every unit of a program must agree, except 
     PU_IMPLEMENTATION    emit the function bodies here
     PU_FLOAT             pu_real is float; every name becomes puf_..., so a float and a double build can
                          live in one program and a mix-up fails at link time.  Default: double
-    PU_STATIC            all functions static (needs PU_IMPLEMENTATION in the same unit)
+    PU_STATIC            all functions static (needs PU_IMPLEMENTATION in the same unit): what you do not call is not in your
+                         program, nor is the time that it takes to compile. docs/size.md has figures
     PU_NO_MALLOC         no malloc/free: memory comes from the caller's block or allocator hook only
     PU_NO_STDIO          no files: pu_fit without checkpoints, no pu_model_save, pu_model_load
     _POSIX_C_SOURCE      (of the system; 200112 or more) checkpoints of pu_fit are safe against a crash of the machine and follow
                          links. gcc and clang set it by themselves unless asked for strict C (-std=c99)
     PU_NO_OPENMP         ignore OpenMP even when the compiler has it switched on
     PU_ASSERT(x)         internal consistency checks.  Default: nothing
+    Six switches leave parts out, and work together in any way. A call of what is left out does not compile, and the message names the
+    switch (gcc from 12 on, clang; with others it does not link). What is asked for when the program runs, by an option or
+    the form of an operator, is refused with PU_E_UNSUPPORTED, and the switch in report.where. Structs stay as they are:
+    units that disagree do not link, or do not use what they disagree on. Optimise (-O1 or more), or some private code stays
+    PU_NO_SERIES         autoregressions, state spaces, readouts; models of series, structural ones; the engine PU_KALMAN
+    PU_NO_FOURIER        transforms, Fourier sensing, Toeplitz and circulant operators, lattices; fields
+    PU_NO_EXACT          all engines but the iterative one, and so PU_EXACT, pu_exact, structural models, mixed effects,
+                         pu_model_check; zeroed options are the iterative engine. pu_model_noisy_ar starts from moments alone
+    PU_NO_MODELS         everything about models in their parameters theta, built in or yours; implies PU_NO_FIT
+    PU_NO_FIT            pu_fit and all that begins so, teams; pu_model_noisy_ar starts from moments alone
+    PU_NO_FLAT           pu_flat_, pu_abi, pu_sizeof: the layer for bindings. Implied by the five above, since it makes all models
     The next five concern the unit with PU_IMPLEMENTATION alone; results agree with the built-in code to
     rounding, not bit by bit. They are off by default because the built-in code is as fast for many sizes:
     docs/design.md has the figures.
@@ -337,6 +349,82 @@ typedef double pu_real;
 #define PU_DEF static PU_UNUSED
 #else
 #define PU_DEF extern
+#endif
+
+/* What a switch leaves out keeps its declaration, which then refuses to be called: where it stands, in words, by gcc from 12 on and clang
+   (gcc before that where the call is compiled); by the linker elsewhere. Structs are the same whatever is left out. */
+#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
+#define PU__LEFT_OUT(why) extern __attribute__((unavailable(why)))
+#elif defined(__GNUC__)
+#define PU__LEFT_OUT(why) extern __attribute__((error(why)))
+#else
+#define PU__LEFT_OUT(why) extern
+#endif
+#ifdef PU_NO_SERIES
+#define PU_DEF_SERIES       PU__LEFT_OUT("left out by PU_NO_SERIES")
+#define PU__NO_SERIES_FORMS (1 << PU_FORM_AR | 1 << PU_FORM_STATES | 1 << PU_FORM_CHAIN)
+#else
+#define PU_DEF_SERIES       PU_DEF
+#define PU__NO_SERIES_FORMS 0
+#endif
+#ifdef PU_NO_FOURIER
+#define PU_DEF_FOURIER       PU__LEFT_OUT("left out by PU_NO_FOURIER")
+#define PU__NO_FOURIER_FORMS (1 << PU_FORM_FOURIER | 1 << PU_FORM_LATTICE)
+#else
+#define PU_DEF_FOURIER       PU_DEF
+#define PU__NO_FOURIER_FORMS 0
+#endif
+#ifdef PU_NO_EXACT
+#define PU_DEF_EXACT  PU__LEFT_OUT("left out by PU_NO_EXACT")
+#define PU__ITERATIVE 1
+#else
+#define PU_DEF_EXACT  PU_DEF
+#define PU__ITERATIVE 0
+#endif
+/* Nobody can make an operator of a form that is left out, and PU__HAS says so to the compiler, PU__ITERATIVE that there is no other
+   engine: what is tested for them goes, and with it the functions that only that needs. Storeys that others name are left out in
+   this way; all others, and what is public, by #ifndef. */
+#define PU__HAS(form_)    (!((PU__NO_SERIES_FORMS | PU__NO_FOURIER_FORMS) >> (form_) & 1))
+#define PU__IS(op, form_) (PU__HAS(form_) && (op)->form == (form_))
+/* Models need what they are made of: structural ones series and the Kalman engine. */
+#ifdef PU_NO_MODELS
+#define PU_DEF_MODEL         PU__LEFT_OUT("left out by PU_NO_MODELS")
+#define PU_DEF_SERIES_MODEL  PU_DEF_MODEL
+#define PU_DEF_FOURIER_MODEL PU_DEF_MODEL
+#define PU_DEF_EXACT_MODEL   PU_DEF_MODEL
+#else
+#define PU_DEF_MODEL         PU_DEF
+#define PU_DEF_SERIES_MODEL  PU_DEF_SERIES
+#define PU_DEF_FOURIER_MODEL PU_DEF_FOURIER
+#define PU_DEF_EXACT_MODEL   PU_DEF_EXACT
+#endif
+#if defined(PU_NO_MODELS) || defined(PU_NO_EXACT)
+#define PU__NO_EXACT_MODEL /* those that no other engine serves, and pu_model_check */
+#endif
+#ifdef PU_NO_EXACT
+#define PU_DEF_STRUCTURAL PU_DEF_EXACT_MODEL
+#else
+#define PU_DEF_STRUCTURAL PU_DEF_SERIES_MODEL
+#endif
+/* Fits need models, the flat layer, which makes all of them, needs everything. */
+#if defined(PU_NO_MODELS) && !defined(PU_NO_FIT)
+#define PU_NO_FIT
+#endif
+#ifdef PU_NO_FIT
+#define PU_DEF_FIT PU__LEFT_OUT("left out by PU_NO_FIT, which PU_NO_MODELS implies")
+#else
+#define PU_DEF_FIT PU_DEF
+#endif
+#if (defined(PU_NO_SERIES) || defined(PU_NO_FOURIER) || defined(PU_NO_EXACT) || defined(PU_NO_FIT)) && !defined(PU_NO_FLAT)
+#define PU_NO_FLAT
+#endif
+#ifdef PU_NO_FLAT
+#define PU_DEF_FLAT PU__LEFT_OUT("left out by PU_NO_FLAT, which all other switches that leave storeys out imply")
+#else
+#define PU_DEF_FLAT PU_DEF
+#endif
+#if defined(PU_CUDA) && (defined(PU_NO_SERIES) || defined(PU_NO_FOURIER))
+#error "PU_CUDA has kernels for series and Fourier sensing: without PU_NO_SERIES, PU_NO_FOURIER"
 #endif
 
 #ifdef __CUDACC__
@@ -749,7 +837,7 @@ enum { PU_USES_NU = 1, PU_USES_GAMMA = 2, PU_USES_PHI = 4, PU_USES_ETA = 8, PU_U
 
 /* theta (params) -> model->lgm. PU_E_NONFINITE or the model's own status with where = "theta" and the index; the
    built-in models then keep the canonical form they had. */
-PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report);
 
 /* Gradient of the mean objective in theta: set, pu_gradient, the model's grad.
      grad   params, overwritten
@@ -759,29 +847,29 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
    call of the model's grad, with se one more per group. Status rules as pu_gradient's; grad
    and se are untouched wherever pu_gradient's outputs would be. A model that uses nu may enlarge rounding on the way back
    (a state space whose A has eigenvalues beyond 1): that is in report.rounding_error, at the price of one more grad. */
-PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
-                                   pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                         pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
 /* Bytes of workspace that it needs (se: whether that is wanted). No theta: the model need not have been set, unless it
    is one of yours that fills in lgm no sooner. */
-PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, const pu_options *options, int se,
-                                         size_t *bytes, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, const pu_options *options, int se,
+                                               size_t *bytes, pu_report *report);
 /* set, then pu_nll. */
-PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
-                              pu_workspace *ws, double *nll, double *se, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                    pu_workspace *ws, double *nll, double *se, pu_report *report);
 /* A start for these data; same seed, same theta (params). Constant or missing entries are fine. PU_E_UNSUPPORTED: the
    model has none. PU_E_NONFINITE, index: data so large that there is none. report->plan tells where several were tried,
    and how far their ends are apart. */
-PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta,
-                                pu_report *report);
+PU_DEF_MODEL pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta,
+                                      pu_report *report);
 
 /* What entry i of theta is. PU_E_NULL, PU_E_ARGUMENT (no such entry). */
-PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param);
+PU_DEF_MODEL pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param);
 /* Its natural value x for an entry theta, and the way back (NaN or infinite when x is out of bounds; NaN for NULL). */
-PU_DEF double pu_param_natural(const pu_param *param, double theta);
-PU_DEF double pu_param_theta(const pu_param *param, double x);
+PU_DEF_MODEL double pu_param_natural(const pu_param *param, double theta);
+PU_DEF_MODEL double pu_param_theta(const pu_param *param, double x);
 
 /* Give back model->memory and zero the rest. NULL is fine. */
-PU_DEF void pu_model_free(pu_model *model);
+PU_DEF_MODEL void pu_model_free(pu_model *model);
 
 /* ---- a model in a file ----
    pu_model_save writes theta and what it is of, to be loaded by another process, build or machine:
@@ -807,10 +895,10 @@ typedef struct {
     int bytes;                   /* of a number: 4 float, 8 double */
     size_t notes;                /* bytes of the notes, with the 0 at the end */
 } pu_saved;
-PU_DEF pu_status pu_model_save(const pu_model *model, const pu_real *theta, const char *notes, const char *file, pu_report *report);
-PU_DEF pu_status pu_model_saved(const char *file, pu_saved *about, pu_report *report);
-PU_DEF pu_status pu_model_load(const pu_model *model, const char *file, pu_real *theta, char *notes, size_t size,
-                               pu_report *report);
+PU_DEF_MODEL pu_status pu_model_save(const pu_model *model, const pu_real *theta, const char *notes, const char *file, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_saved(const char *file, pu_saved *about, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_load(const pu_model *model, const char *file, pu_real *theta, char *notes, size_t size,
+                                     pu_report *report);
 
 /* The built-in models. *model starts zeroed, except that model->memory may name an allocator or a block of yours; of
    what is there nothing but model->memory is read, and arbitrary bytes there are refused (PU_E_ARGUMENT, "workspace",
@@ -827,23 +915,23 @@ PU_DEF pu_status pu_model_load(const pu_model *model, const char *file, pu_real 
    that 200 passes do not tell them apart, and M > 512. Factor analysis (M <= 512) up to a rotation of z and the end of at most 500 steps,
    N M^2. OpenMP's threads where it takes long. Else a quarter of a row's variance goes to random loadings.
    Factor analysis: z ~ N(0, I), y = Phi z + eta + N(0, diag(psi)^-1), Phi M x D.   [Phi | eta | log psi], M D + 2 M */
-PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report);
 /* Probabilistic PCA: the same with psi = beta everywhere.   [Phi | eta | log beta], M D + M + 1 */
-PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report);
 /* Sparse Bayesian learning: z_j ~ N(0, 1/alpha_j), y = Phi z + N(0, 1/beta), any operator as dictionary, borrowed.
    [log alpha | log beta], D + 1. model->precond = 1 / (alpha_j + beta |Phi_j|^2), where Phi has no gram_diag with
    |Phi_j| = 1: A's diagonal when nothing is missing. PU_E_OPERATOR, or the status of Phi's check: as for pu_gradient. */
-PU_DEF pu_status pu_model_sparse(pu_model *model, const pu_op *Phi, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_sparse(pu_model *model, const pu_op *Phi, pu_report *report);
 /* Bayesian linear regression: one alpha for all.   [log alpha | log beta], 2 */
-PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_report *report);
 /* Neural linear model: regression on features of `points` inputs, X points x inputs, borrowed; M = points, and several
    targets are several data, which share the features.
      features = 0   Phi = tanh(X W1' + b1),            D = hidden      [W1 | b1 | log alpha | log beta]
      features > 0   Phi = tanh(X W1' + b1) W2' + b2,   D = features    [W1 | b1 | W2 | b2 | log alpha | log beta]
    W1 hidden x inputs, W2 features x hidden. Setting theta costs 2 points hidden (inputs + features) flops, pulling a
    gradient back twice that. PU_E_NONFINITE: X, with its index. */
-PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
-                                 pu_int features, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
+                                       pu_int features, pu_report *report);
 
 typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN, PU_SSM_DIFFUSE } pu_ssm_start;
 /* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order beyond n). Orders and numbers of states
@@ -866,10 +954,10 @@ typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN, PU_SSM_DIFFUSE } pu
      [A | C | L | d | log sigma2], PU_SSM_GIVEN: [A | C | L | d | log sigma2 | m0 | L0]
      A, C and L are known up to a change of coordinates of z: fix some of them, e.g. L = I, where parameters are to be read.
      Start: principal components, each with the variance and rate of its own autocovariances; the rest is noise. */
-PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
-PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
-PU_DEF pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int outputs, pu_int states, pu_ssm_start start,
-                                          pu_report *report);
+PU_DEF_SERIES_MODEL pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
+PU_DEF_SERIES_MODEL pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
+PU_DEF_SERIES_MODEL pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int outputs, pu_int states, pu_ssm_start start,
+                                                       pu_report *report);
 /* Models around a model, built in or yours, which is borrowed, must outlive the new one and is set by it: do not set it
    yourself in between. They nest; pu_model_free leaves the inner one alone. What that has (operators, uses, precond, start,
    names) they have. Checkpoints tell them apart: a hash of what they were made of is in model->name. Statuses as above.
@@ -886,13 +974,13 @@ PU_DEF pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int 
      an eta of its own), 0 for columns that depend on those before them, and the inner start on what is left: a copy of the data, from model->memory.allocator (a block of yours: the
      inner start on the data). PU_E_SIZE: n is not that of regressors inside; PU_E_NULL also for a model of yours without
      lgm.Phi before its first set. Cost: M p operations a set or gradient, with n > 0 a set n M p, and n M reals. */
-PU_DEF pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *from, const pu_real *value,
-                              pu_report *report);
-PU_DEF pu_status pu_model_regressors(pu_model *model, pu_model *inner, pu_int p, const pu_real *X, pu_int n,
-                                     pu_report *report);
+PU_DEF_MODEL pu_status pu_model_fix(pu_model *model, pu_model *inner, const pu_int *from, const pu_real *value,
+                                    pu_report *report);
+PU_DEF_MODEL pu_status pu_model_regressors(pu_model *model, pu_model *inner, pu_int p, const pu_real *X, pu_int n,
+                                           pu_report *report);
 /* The process as of the last set, e.g. phi of the AR; NULL unless the model's Gamma is a pu_op_ar or a pu_op_ssm. */
-PU_DEF const pu_ar *pu_model_get_ar(const pu_model *model);
-PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model);
+PU_DEF_SERIES_MODEL const pu_ar *pu_model_get_ar(const pu_model *model);
+PU_DEF_SERIES_MODEL const pu_ssm *pu_model_get_ssm(const pu_model *model);
 
 /* Structural models: y_t = the sum of parts + N(0, var.irregular), t = 1 .. T = `steps`. Each part is a few states, a list of
    them makes the model. theta: of each part in order what is in brackets, then log var.irregular; names as here, a second part of the
@@ -943,13 +1031,13 @@ typedef struct {
     pu_int size;  /* period, order */
     int constant;
 } pu_part;
-PU_DEF pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_part *parts, pu_int count, pu_report *report);
+PU_DEF_STRUCTURAL pu_status pu_model_structural(pu_model *model, pu_int steps, const pu_part *parts, pu_int count, pu_report *report);
 /* The same at `times` (steps of them, copied; NULL: 1, 2, 3, ..), each later than the one before, for parts that have a transition over
    any time in closed form: levels, whose variance is then per unit of time, and Matern parts (1/2 is the autoregression of
    order one). PU_E_UNSUPPORTED: another part, index; PU_E_ARGUMENT, PU_E_NONFINITE: times, index. Where the gaps are not all equal
    each step has its own matrices: 2 S^2 doubles of memory more, and as many parameters of Gamma. */
-PU_DEF pu_status pu_model_structural_at(pu_model *model, pu_int steps, const double *times, const pu_part *parts, pu_int count,
-                                        pu_report *report);
+PU_DEF_STRUCTURAL pu_status pu_model_structural_at(pu_model *model, pu_int steps, const double *times, const pu_part *parts, pu_int count,
+                                                   pu_report *report);
 
 typedef enum { PU_EDGE_NEUMANN, PU_EDGE_PERIODIC } pu_edge;
 /* A field on a grid of 1, 2 or 3 axes (see pu_lattice), seen with noise and gaps: z ~ N(0, (tau (kappa^2 + L)^alpha)^-1) on the
@@ -963,10 +1051,10 @@ typedef enum { PU_EDGE_NEUMANN, PU_EDGE_PERIODIC } pu_edge;
      fit.optimizer = PU_LBFGS, fit.fixed_probes = 1, fit.gradient.engine = PU_ITERATIVE, .kind = PU_MONTE_CARLO,
      .samples = 10, .solve.solver = PU_PCG, .solve.tolerance = 1e-4.
    pu_model_set costs O(n). Statuses as above; sizes: PU_E_SIZE with the axis, PU_E_ARGUMENT, PU_E_OVERFLOW as for pu_lattice_set. */
-PU_DEF pu_status pu_model_field(pu_model *model, int axes, const pu_int *size, const pu_edge *edge, int alpha, int intrinsic,
-                                pu_report *report);
+PU_DEF_FOURIER_MODEL pu_status pu_model_field(pu_model *model, int axes, const pu_int *size, const pu_edge *edge, int alpha, int intrinsic,
+                                              pu_report *report);
 /* The field as of the last set; NULL unless the model's Gamma is a pu_op_lattice. */
-PU_DEF const pu_lattice *pu_model_get_field(const pu_model *model);
+PU_DEF_FOURIER_MODEL const pu_lattice *pu_model_get_field(const pu_model *model);
 
 /* Mixed effects: y_m = x_m'b + sum_g slope_gm u_g[level_gm] + N(0, sigma^2), u_g ~ N(0, sigma_g^2 I), m = 1 .. M. One datum has all
    rows, any of which may be missing; several data share levels and parameters, not effects. Groups may be crossed, nested,
@@ -992,8 +1080,8 @@ typedef struct {
     const char *name;     /* of a model's group, for its parameter var.NAME; NULL = its number */
 } pu_group;
 typedef enum { PU_ML, PU_REML } pu_method;
-PU_DEF pu_status pu_model_effects(pu_model *model, pu_int M, pu_int groups, const pu_group *group_list, pu_int p,
-                                  const pu_real *X, pu_method method, pu_report *report);
+PU_DEF_EXACT_MODEL pu_status pu_model_effects(pu_model *model, pu_int M, pu_int groups, const pu_group *group_list, pu_int p,
+                                              const pu_real *X, pu_method method, pu_report *report);
 
 /* ---- fits ------------------------------------------------------------------------------------------ */
 
@@ -1019,7 +1107,7 @@ typedef enum {
 #undef PU_X
     PU_FIT_STOPS
 } pu_fit_stop;
-PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop); /* in words */
+PU_DEF_FIT const char *pu_fit_stop_text(pu_fit_stop stop); /* in words */
 
 /* Where a fit stands: for the progress function after every step, and the report at the end. */
 typedef struct {
@@ -1065,7 +1153,7 @@ typedef struct {
 /* The report in one line of text: status and culprit, why the fit ended, at which step, the objective and its standard
    error, the best of what theta is kept by, the plan of the last gradient. Written to text (size bytes, cut off where
    they end) and returned; "" when text is NULL or size is 0. A NULL report gives the empty string. */
-PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_t size);
+PU_DEF_FIT const char *pu_fit_explain(const pu_fit_report *report, char *text, size_t size);
 
 typedef struct {
     pu_int steps;                        /* 0 = 200 */
@@ -1167,13 +1255,13 @@ typedef struct {
    PU_STAGNATED of a gradient are in report.last alone. Any other status of pu_model_gradient ends the fit, and theta is
    the best or last good point; PU_E_ARGUMENT, PU_E_NULL (options, data without an entry); PU_E_FILE: the checkpoint
    cannot be written, or cannot be taken up (where.what says why). */
-PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
-                        pu_fit_report *report);
+PU_DEF_FIT pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
+                            pu_fit_report *report);
 
 /* The current point of a fit, for its progress function: params numbers, valid within that call. Where the fit moves rows only when
    they are touched (see pu_fit) all are moved to it first, one pass over theta; the fit goes on as it would have done. NULL: `now` is
    NULL. */
-PU_DEF const pu_real *pu_fit_theta(const pu_fit_report *now);
+PU_DEF_FIT const pu_real *pu_fit_theta(const pu_fit_report *now);
 
 /* ---- teams ----------------------------------------------------------------------------------------- */
 
@@ -1211,15 +1299,15 @@ struct pu_team {
 };
 
 /* The data of this process: numbers *first to *first + *count - 1 of `total`. PU_E_ARGUMENT: team.rank, ranks, parts or total. */
-PU_DEF pu_status pu_team_share(const pu_team *team, pu_int *first, pu_int *count);
+PU_DEF_FIT pu_status pu_team_share(const pu_team *team, pu_int *first, pu_int *count);
 /* Every process has `bytes` at all + rank bytes; on return all has those of all processes (ranks x bytes). */
-PU_DEF pu_status pu_team_gather(const pu_team *team, size_t bytes, void *all);
+PU_DEF_FIT pu_status pu_team_gather(const pu_team *team, size_t bytes, void *all);
 /* What the first process has in x (bytes) goes to all others: a start made from its data, say. */
-PU_DEF pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x);
+PU_DEF_FIT pu_status pu_team_broadcast(const pu_team *team, size_t bytes, void *x);
 
 /* Bytes of workspace that pu_fit needs at most, whatever the mini-batches: for a block of your own. */
-PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit_options *options, size_t *bytes,
-                              pu_report *report);
+PU_DEF_FIT pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit_options *options, size_t *bytes,
+                                  pu_report *report);
 
 /* Standard errors of fitted parameters, on the scale of theta: square roots of the diagonal of (N H)^-1, H the second
    derivative of the mean objective, NLL + penalty / N (model.priors), by central differences of the gradient of `options`
@@ -1233,12 +1321,12 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
    Entries that are linear (pu_param.linear: coefficients of regressors), two or more, are judged after their H has been made the identity:
    their units and where they count from do not matter, an intercept and years 1875 .. 1972 are told apart; 2 gradients more each.
    Memory: one block besides that of the gradients; a fixed one that is too small (or 0) is refused, report.bytes: the size for both. */
-PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                               const pu_real *theta, pu_real *se, pu_report *report);
+PU_DEF_FIT pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                                   const pu_real *theta, pu_real *se, pu_report *report);
 /* The whole of (N H)^-1 (params x params), for errors of what is computed from several parameters: J C J' of its
    derivatives J. Likewise in all else. */
-PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                                   const pu_real *theta, pu_real *covariance, pu_report *report);
+PU_DEF_FIT pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                                       const pu_real *theta, pu_real *covariance, pu_report *report);
 
 /* ---- draws, posteriors, predictions ---------------------------------------------------------------------- */
 
@@ -1250,8 +1338,8 @@ PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const p
    same statuses as pu_gradient's. pu_model_simulate: pu_model_set, then that. */
 PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
                              pu_report *report);
-PU_DEF pu_status pu_model_simulate(pu_model *model, const pu_real *theta, pu_int n, uint64_t seed, pu_workspace *ws,
-                                   pu_real *z, pu_real *y, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_simulate(pu_model *model, const pu_real *theta, pu_int n, uint64_t seed, pu_workspace *ws,
+                                         pu_real *z, pu_real *y, pu_report *report);
 
 /* The posterior z | y of every datum, by the engine of `options` (gradients are not formed; kind = PU_MONTE_CARLO runs
    the solves to convergence, PU_NETWORK and PU_OUTPUT take what I steps give). Arrays are yours, NULL = not wanted.
@@ -1275,8 +1363,8 @@ typedef struct {
 } pu_posterior_result;
 PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                               pu_posterior_result *out, pu_report *report);
-PU_DEF pu_status pu_model_posterior(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
-                                    pu_workspace *ws, pu_posterior_result *out, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_posterior(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                          pu_workspace *ws, pu_posterior_result *out, pu_report *report);
 
 /* What the model says about every entry of y, observed or not. Variances exact or mean_k (Phi sigma_k)_m^2, as above. */
 typedef struct {
@@ -1291,8 +1379,8 @@ typedef struct {
 } pu_predict_result;
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                             pu_predict_result *out, pu_report *report);
-PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
-                                  pu_workspace *ws, pu_predict_result *out, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_predict(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                        pu_workspace *ws, pu_predict_result *out, pu_report *report);
 
 /* ---- gradients and likelihood of a latent Gaussian model ------------------------------------------------- */
 
@@ -1334,7 +1422,7 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
    yours that fills in lgm no sooner. */
 PU_DEF pu_status pu_plan(const pu_lgm *model, const pu_data *data, const pu_options *options,
                          const pu_gradient_result *out, pu_report *report);
-PU_DEF pu_status pu_model_plan(pu_model *model, const pu_data *data, const pu_options *options, pu_report *report);
+PU_DEF_MODEL pu_status pu_model_plan(pu_model *model, const pu_data *data, const pu_options *options, pu_report *report);
 
 /* Mean negative log-likelihood without gradients: exact with an exact engine (also where PU_ENGINE_AUTO chooses one),
    otherwise estimated from the CG coefficients of the probes with its standard error. *se may be NULL; 0 where exact.
@@ -1350,9 +1438,9 @@ typedef struct {
     double c, logdet, nll;
     pu_int observed;    /* M_n */
 } pu_exact_result;
-PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws,
-                          pu_exact_result *result, pu_report *report);
-PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report);
+PU_DEF_EXACT pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws,
+                                pu_exact_result *result, pu_report *report);
+PU_DEF_EXACT pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report);
 
 /* ---- linear systems with any symmetric positive definite operator --------------------------- */
 
@@ -1529,24 +1617,24 @@ struct pu_ar {
 /* Memory for an order above PU_AR_MAX, any order up to n: pu_ar_bytes tells how much, about 8 P^2 bytes (float: 6 P^2), any
    alignment; 0 up to PU_AR_MAX. pu_ar_memory lends it to *ar, which has no size thereafter until it is set; it must outlive *ar,
    and serves all orders that need no more. PU_E_NULL; PU_E_ARGUMENT: order < 0; PU_E_OVERFLOW. */
-PU_DEF pu_status pu_ar_bytes(pu_int order, size_t *bytes);
-PU_DEF pu_status pu_ar_memory(pu_ar *ar, void *memory, size_t bytes);
+PU_DEF_SERIES pu_status pu_ar_bytes(pu_int order, size_t *bytes);
+PU_DEF_SERIES pu_status pu_ar_memory(pu_ar *ar, void *memory, size_t bytes);
 /* From partial autocorrelations; phi by the Durbin-Levinson recursion. A refused call leaves *ar as it was. *index
    (may be NULL) = the culprit's parameter number (kappa: P), else -1. PU_E_ARGUMENT: n < 1, order not in
    0 .. n, |gamma| >= 1, kappa so small that Gamma overflows; PU_E_NONFINITE; PU_E_NOT_POSITIVE: kappa; PU_E_NULL;
    PU_E_BLOCK: order > PU_AR_MAX, and no memory was lent, or too little (pu_ar_bytes); PU_E_OVERFLOW. O(P^2) operations. */
-PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index);
+PU_DEF_SERIES pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index);
 /* From coefficients phi, gamma by the recursion backwards. PU_E_ARGUMENT with an index < P: phi is not stationary,
    that partial autocorrelation is not inside (-1, 1). phi is then recomputed from the rounded gamma. */
-PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real *phi, pu_real kappa, pu_int *index);
+PU_DEF_SERIES pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real *phi, pu_real kappa, pu_int *index);
 /* For those who optimise phi: the gradient in gamma (what a gradient call delivers) turned into that in phi, P numbers
    each; may be the same array. Above PU_AR_MAX the memory lent to *ar is scratch: on one thread at a time. */
-PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
+PU_DEF_SERIES void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
 /* Its n x n precision Gamma = X'X, banded, P each side; params = P + 1: gamma, kappa. *ar is borrowed and may be set
    anew with the same n and P. Products, solves, draws and gradients are O(n P) per column. Scratch: none up to PU_AR_MAX, then
    4 P doubles for gradients. Bands are rounded like any sum of squares: in a float build a process with a root within about
    1e-3 of the unit circle has a Gamma that is positive definite only together with Phi'W Phi. */
-PU_DEF pu_op pu_op_ar(const pu_ar *ar);
+PU_DEF_SERIES pu_op pu_op_ar(const pu_ar *ar);
 
 /* State space: z_1 ~ N(m0, P0), z_t = A z_{t-1} + N(0, Q), t = 2 .. T = `steps`, each z_t of S = `states` entries,
    stacked t by t, D = S T. With B = I and -A below the diagonal, Gamma = B' blockdiag(P0^-1, Q^-1, .., Q^-1) B, block
@@ -1600,29 +1688,29 @@ struct pu_ssm {
 /* Memory for more than PU_SSM_MAX states: pu_ssm_bytes tells how much, about 136 S^2 bytes (float: 108), any alignment; 0 up to
    PU_SSM_MAX. pu_ssm_memory lends it to *m, which has no size thereafter until it is set; it must outlive *m, and serves all
    numbers of states that need no more. PU_E_NULL; PU_E_ARGUMENT: states < 1; PU_E_OVERFLOW. */
-PU_DEF pu_status pu_ssm_bytes(pu_int states, size_t *bytes);
-PU_DEF pu_status pu_ssm_memory(pu_ssm *m, void *memory, size_t bytes);
-PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
-                            pu_ssm_start start, const pu_real *P0, pu_int *index);
+PU_DEF_SERIES pu_status pu_ssm_bytes(pu_int states, size_t *bytes);
+PU_DEF_SERIES pu_status pu_ssm_memory(pu_ssm *m, void *memory, size_t bytes);
+PU_DEF_SERIES pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
+                                   pu_ssm_start start, const pu_real *P0, pu_int *index);
 /* Gamma, borrowing *m. About 3 S^2 T multiplications per column, grad 5 S^2 T, solve 3 S^2 T. Scratch: 288 S reals,
    6 S^2 doubles. */
-PU_DEF pu_op pu_op_ssm(const pu_ssm *m);
+PU_DEF_SERIES pu_op pu_op_ssm(const pu_ssm *m);
 /* The prior mean that belongs to a start at m0 (S): nu_t = A^(t-1) m0, D entries; m0 = 0 needs none. Its reverse takes
    d/dnu (results.nu) back: grad_A (S x S, may be results.Gamma) += d/dA, grad_m0 (S) += d/dm0; NULL = not wanted. Above
    PU_SSM_MAX the memory lent to *m is its scratch: on one thread at a time. */
-PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu);
-PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
-                                  pu_real *grad_m0);
+PU_DEF_SERIES pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu);
+PU_DEF_SERIES pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
+                                         pu_real *grad_m0);
 /* Phi = I (x) c', steps x (states steps): one observation c'z_t per step. c borrowed, of any length; params = c. */
-PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
+PU_DEF_SERIES pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
 /* Phi = I (x) C, (outputs steps) x (states steps): the vector C z_t per step, t by t: row t q + r is output r of q at step t.
    C (outputs x states, row-major) borrowed; params = C. About q S T multiplications per column. */
-PU_DEF pu_op pu_op_readouts(pu_int steps, pu_int states, pu_int outputs, const pu_real *C);
+PU_DEF_SERIES pu_op pu_op_readouts(pu_int steps, pu_int states, pu_int outputs, const pu_real *C);
 /* What part i of a structural model adds to y, as a map of z: T x D, for pu_predict_result.map. Without rows where there is no such part. */
-PU_DEF pu_op pu_model_part(const pu_model *model, pu_int i);
+PU_DEF_STRUCTURAL pu_op pu_model_part(const pu_model *model, pu_int i);
 /* phi_1 .. phi_p of part i of a structural model where that is an autoregression, theta_1 .. theta_q where it is a moving average,
    as of the last set. Returns how many: `size` of that part, and writes them to out unless that is NULL; 0: another part. */
-PU_DEF pu_int pu_model_coefficients(const pu_model *model, pu_int i, pu_real *out);
+PU_DEF_STRUCTURAL pu_int pu_model_coefficients(const pu_model *model, pu_int i, pu_real *out);
 
 /* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
    start[0] = 0, and columns strictly increase within a row. Anything else is refused with PU_E_SIZE and the entry of
@@ -1697,13 +1785,13 @@ typedef struct {
     const pu_real *filter; /* transform of the wrapped conjugate chirp / length: length each */
     void *fftw;            /* FFTW's plan with PU_USE_FFTW, else NULL */
 } pu_fft;
-PU_DEF pu_status pu_fft_bytes(pu_int n, size_t *bytes);
-PU_DEF pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes);
+PU_DEF_FOURIER pu_status pu_fft_bytes(pu_int n, size_t *bytes);
+PU_DEF_FOURIER pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes);
 /* re + i im (n each) is replaced by its transform. */
-PU_DEF pu_status pu_fft_run(const pu_fft *plan, int inverse, pu_real *re, pu_real *im, pu_real *work);
+PU_DEF_FOURIER pu_status pu_fft_run(const pu_fft *plan, int inverse, pu_real *re, pu_real *im, pu_real *work);
 /* Empties the plan; `memory` is yours to free after that. It returns what FFTW allocated: without PU_USE_FFTW nothing
    is lost by leaving the call out. Call it before making a plan anew in the same struct. NULL is allowed. */
-PU_DEF void pu_fft_free(pu_fft *plan);
+PU_DEF_FOURIER void pu_fft_free(pu_fft *plan);
 
 /* The same in two dimensions, arrays of rows x cols, row-major: along the rows, then along the columns. rows = 1 (or
    cols = 1) is the transform in one dimension. */
@@ -1713,16 +1801,16 @@ typedef struct {
     pu_fft along, down;      /* private: of length cols (rows if cols = 1), of length rows (1 if cols = 1) */
     void *fftw;              /* private, as in pu_fft */
 } pu_fourier;
-PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes);
-PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *memory, size_t bytes);
-PU_DEF pu_status pu_fourier_run(const pu_fourier *f, int inverse, pu_real *re, pu_real *im, pu_real *work);
-PU_DEF void pu_fourier_free(pu_fourier *f); /* as pu_fft_free */
+PU_DEF_FOURIER pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes);
+PU_DEF_FOURIER pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *memory, size_t bytes);
+PU_DEF_FOURIER pu_status pu_fourier_run(const pu_fourier *f, int inverse, pu_real *re, pu_real *im, pu_real *work);
+PU_DEF_FOURIER void pu_fourier_free(pu_fourier *f); /* as pu_fft_free */
 
 /* Fourier sensing of a real image of D = rows cols pixels (row-major): Phi = [Re F; Im F], F the unitary transform, so
    2 D rows: row m is Re F_m, row D + m is Im F_m, m = frequency along rows * cols + frequency along columns.
    A frequency that was not sampled is hidden by masking both of its rows. No parameters; *f is borrowed.
    Phi' [a; b] = Re F^H (a + i b), Phi'Phi = I. Two columns share a transform: a product costs k/2 of them. */
-PU_DEF pu_op pu_op_fourier(const pu_fourier *f);
+PU_DEF_FOURIER pu_op pu_op_fourier(const pu_fourier *f);
 
 /* What a Toeplitz or circulant matrix needs for products by fast Fourier transforms, and to be a prior. It is made by
    pu_toeplitz_factor or pu_circulant_factor, and made again whenever the lags change; the operator need not be. An
@@ -1746,7 +1834,7 @@ typedef struct {
 /* Symmetric Toeplitz n x n, entry (i, j) = t[|i - j|]; params = n. factor NULL: products, gradients and gram_diag are
    direct sums, O(n^2), and there is no sample, logdet or logdet_grad. With a factor they are O(n log n) from n = 64
    on, rounded relative to the largest entry of a column. Scratch: about 20 n reals per column. */
-PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_lags *factor);
+PU_DEF_FOURIER pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_lags *factor);
 /* prior = 0: for products only, O(n log n), any t. prior = 1: for draws and log det as well; the matrix must be
    positive definite. That takes the Levinson recursion once, O(n^2); log det is then O(1), its gradient O(n log n).
    The matrix is embedded in a circulant one of size N, 2 n <= N <= 3 n, whose lags from n on repeat t[n-1]. A draw
@@ -1755,17 +1843,17 @@ PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_lags *factor);
    N - n normals. Either way the covariance is exactly the matrix. A convex decreasing t >= 0 has no negative
    eigenvalue, up to rounding. Statuses: PU_E_NULL; PU_E_ARGUMENT (n < 1); PU_E_OVERFLOW; PU_E_BLOCK (memory too
    small); PU_E_NONFINITE; PU_E_NOT_DEFINITE (prior = 1). index (may be NULL): the entry of t where it shows, else -1. */
-PU_DEF pu_status pu_toeplitz_factor(pu_lags *factor, pu_int n, const pu_real *t, int prior, void *memory, size_t bytes,
-                                    pu_int *index);
-PU_DEF pu_status pu_toeplitz_bytes(pu_int n, size_t *bytes);
+PU_DEF_FOURIER pu_status pu_toeplitz_factor(pu_lags *factor, pu_int n, const pu_real *t, int prior, void *memory, size_t bytes,
+                                            pu_int *index);
+PU_DEF_FOURIER pu_status pu_toeplitz_bytes(pu_int n, size_t *bytes);
 
 /* Symmetric circulant n x n, entry (i, j) = c[min(l, n - l)], l = |i - j|; params = n/2 + 1, the free lags. The rest
    as for a Toeplitz matrix, with N = n: a draw takes n normals, and everything is O(n log n), also the factor of a
    prior. PU_E_NOT_DEFINITE when an eigenvalue is not positive (index: its frequency). */
-PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_lags *factor);
-PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c, int prior, void *memory, size_t bytes,
-                                     pu_int *index);
-PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
+PU_DEF_FOURIER pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_lags *factor);
+PU_DEF_FOURIER pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c, int prior, void *memory, size_t bytes,
+                                             pu_int *index);
+PU_DEF_FOURIER pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
 
 /* Matern field on a grid of 1, 2 or 3 axes, spacing 1: z ~ N(0, Gamma^-1) on n = size[0] size[1] .. points, the last axis
    contiguous,
@@ -1798,12 +1886,12 @@ struct pu_lattice {
     double inverses;   /* of 1 / (kappa^2 + lambda) */
 };
 /* edge: one for each axis; NULL: Neumann. */
-PU_DEF pu_status pu_lattice_set(pu_lattice *field, int axes, const pu_int *size, const pu_edge *edge, int alpha, pu_real tau,
-                                pu_real kappa, pu_int *index);
+PU_DEF_FOURIER pu_status pu_lattice_set(pu_lattice *field, int axes, const pu_int *size, const pu_edge *edge, int alpha, pu_real tau,
+                                        pu_real kappa, pu_int *index);
 /* What people call it by: variance = the mean of the diagonal of Gamma^-1, exact for this grid and its edges; range = (8 s)^1/2 /
    kappa with s = alpha - d/2, at least 1/2. slope = d log variance / d log kappa; the others follow: d log variance / d log tau =
    -1, d log range / d log kappa = -1. Any of the three may be NULL. Cost O(n). PU_E_UNSUPPORTED: kappa = 0. */
-PU_DEF pu_status pu_lattice_moments(const pu_lattice *field, double *variance, double *range, double *slope);
+PU_DEF_FOURIER pu_status pu_lattice_moments(const pu_lattice *field, double *variance, double *range, double *slope);
 
 /* The eigenvectors of L, cosines (Neumann) or waves, for products with functions of it: tables of fast transforms, for any
    tau and kappa. *field tells sizes and edges alone. Tables lie in `memory` of pu_modes_bytes bytes, any alignment; both must outlive
@@ -1817,8 +1905,8 @@ typedef struct {
     pu_real *turn[3];     /* of each side m: cos and sin of pi k / (2 m), k = 0 .. m/2; periodic: of 0 */
     double *lambda[3];    /* eigenvalues, in the order of k */
 } pu_modes;
-PU_DEF pu_status pu_modes_bytes(const pu_lattice *field, size_t *bytes);
-PU_DEF pu_status pu_modes_init(pu_modes *modes, const pu_lattice *field, void *memory, size_t bytes);
+PU_DEF_FOURIER pu_status pu_modes_bytes(const pu_lattice *field, size_t *bytes);
+PU_DEF_FOURIER pu_status pu_modes_init(pu_modes *modes, const pu_lattice *field, void *memory, size_t bytes);
 
 /* Its n x n precision. *field is borrowed and may be set anew with the same sizes, edges and alpha, and kappa = 0 or not as
    before. Products and gradients are one sweep, O(n) per column. modes: NULL, or of this grid (borrowed): then there is a
@@ -1826,7 +1914,7 @@ PU_DEF pu_status pu_modes_init(pu_modes *modes, const pu_lattice *field, void *m
    for differences along each axis. Banded, alpha times the size of all but the slowest axis wide, so that small grids are
    served exactly by PU_BANDED. Scratch per column: 3 planes (alpha = 2; 3 lines in two dimensions) and two lines; with
    modes about 64 lines. */
-PU_DEF pu_op pu_op_lattice(const pu_lattice *field, const pu_modes *modes);
+PU_DEF_FOURIER pu_op pu_op_lattice(const pu_lattice *field, const pu_modes *modes);
 /* Gamma + w I, w >= 0 (above 0 where kappa = 0): what A is like where noise of precision w is everywhere, and so a preconditioner
    where it is not, and a control variate (options.solve.M). Parameters: those of Gamma, then w. solve is O(n log n), logdet and its
    gradient O(n). The struct is borrowed, too. */
@@ -1835,7 +1923,7 @@ typedef struct {
     const pu_modes *modes;
     pu_real w;
 } pu_lattice_plus;
-PU_DEF pu_op pu_op_lattice_plus(const pu_lattice_plus *a);
+PU_DEF_FOURIER pu_op pu_op_lattice_plus(const pu_lattice_plus *a);
 
 /* ---- priors on theta ------------------------------------------------------------------------------------- */
 
@@ -1981,8 +2069,8 @@ PU_DEF pu_status pu_op_check(const pu_op *op, const pu_check_options *options, p
    Statuses: those above, and those of pu_model_set for theta and of the data. PU_INEXACT: no mistake found, but rounding
    takes the digits of the likelihood at this theta, so that grad was not compared with differences of it, which would
    prove nothing: try another theta, or other data. */
-PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_data *data,
-                                const pu_check_options *options, pu_check_report *report);
+PU_DEF_EXACT_MODEL pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_data *data,
+                                            const pu_check_options *options, pu_check_report *report);
 
 /* The report in one line: the first mistake, or that there is none. full: a line for every function. Written to text
    (size bytes, cut off where they end; 4096 hold a full report of an operator) and returned. */
@@ -2045,54 +2133,54 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
 typedef struct pu_flat pu_flat;
 /* Raised when a declaration below or a public struct changes its meaning or layout: to be compared before any other call. */
 #define PU_ABI 1
-PU_DEF int pu_abi(void);
+PU_DEF_FLAT int pu_abi(void);
 /* Bytes of a public struct or type ("pu_real", "pu_int", "pu_fit_options" ..) in this library; 0: not known. */
-PU_DEF size_t pu_sizeof(const char *name);
+PU_DEF_FLAT size_t pu_sizeof(const char *name);
 /* NULL: no memory (or compiled with PU_NO_MALLOC). A name that no model has is told by the status of the next call. */
-PU_DEF pu_flat *pu_flat_new(const char *model);
-PU_DEF void pu_flat_free(pu_flat *f); /* NULL is fine */
+PU_DEF_FLAT pu_flat *pu_flat_new(const char *model);
+PU_DEF_FLAT void pu_flat_free(pu_flat *f); /* NULL is fine */
 /* A key's value. The model is made anew by the next call that needs it where one of its keys has changed. */
-PU_DEF int pu_flat_set_number(pu_flat *f, const char *key, double value);
-PU_DEF int pu_flat_set_text(pu_flat *f, const char *key, const char *value);
-PU_DEF int pu_flat_set_array(pu_flat *f, const char *key, const void *values, int type, pu_int count);
+PU_DEF_FLAT int pu_flat_set_number(pu_flat *f, const char *key, double value);
+PU_DEF_FLAT int pu_flat_set_text(pu_flat *f, const char *key, const char *value);
+PU_DEF_FLAT int pu_flat_set_array(pu_flat *f, const char *key, const void *values, int type, pu_int count);
 /* n data of m entries: entry (i, j) is at the address y + i row + j column (strides in bytes, any sign). NaN is a gap. */
-PU_DEF int pu_flat_data(pu_flat *f, pu_int n, pu_int m, const void *y, int type, pu_int row, pu_int column);
+PU_DEF_FLAT int pu_flat_data(pu_flat *f, pu_int n, pu_int m, const void *y, int type, pu_int row, pu_int column);
 /* Gaps in these data where a byte is 0; strides of its own. To be called after pu_flat_data. */
-PU_DEF int pu_flat_mask(pu_flat *f, const unsigned char *mask, pu_int row, pu_int column);
+PU_DEF_FLAT int pu_flat_mask(pu_flat *f, const unsigned char *mask, pu_int row, pu_int column);
 /* The same as lists: datum i holds y[start[i]] .. y[start[i+1] - 1], whose rows index tells. index_type: of start and index,
    'i' or 'l'. */
-PU_DEF int pu_flat_lists(pu_flat *f, pu_int n, pu_int m, const void *start, const void *index, int index_type,
+PU_DEF_FLAT int pu_flat_lists(pu_flat *f, pu_int n, pu_int m, const void *start, const void *index, int index_type,
                          const void *y, int type);
 /* Called after every step of a fit; nonzero ends it, with the best so far. Within it numbers and texts can be asked for; other
    calls with this handle are refused (pu_flat_free does nothing). It has to return: no exception, no longjmp. NULL: none. */
-PU_DEF int pu_flat_progress(pu_flat *f, int (*progress)(pu_flat *f, void *user), void *user);
+PU_DEF_FLAT int pu_flat_progress(pu_flat *f, int (*progress)(pu_flat *f, void *user), void *user);
 /* theta: number "params" of them. start writes it, fit changes it, the others read it. */
-PU_DEF int pu_flat_start(pu_flat *f, pu_real *theta);
-PU_DEF int pu_flat_fit(pu_flat *f, pu_real *theta);
+PU_DEF_FLAT int pu_flat_start(pu_flat *f, pu_real *theta);
+PU_DEF_FLAT int pu_flat_fit(pu_flat *f, pu_real *theta);
 /* params each; se may be NULL. Then the numbers "nll", "nll_se" are known, as after pu_flat_nll. */
-PU_DEF int pu_flat_gradient(pu_flat *f, const pu_real *theta, pu_real *grad, pu_real *se);
-PU_DEF int pu_flat_nll(pu_flat *f, const pu_real *theta);
+PU_DEF_FLAT int pu_flat_gradient(pu_flat *f, const pu_real *theta, pu_real *grad, pu_real *se);
+PU_DEF_FLAT int pu_flat_nll(pu_flat *f, const pu_real *theta);
 /* data x latent each, NULL: not wanted; predict data x rows, simulate n x latent and n x rows, likewise. */
-PU_DEF int pu_flat_posterior(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *variance);
-PU_DEF int pu_flat_predict(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *fit, pu_real *variance);
-PU_DEF int pu_flat_simulate(pu_flat *f, const pu_real *theta, pu_int n, uint64_t seed, pu_real *z, pu_real *y);
-PU_DEF int pu_flat_errors(pu_flat *f, const pu_real *theta, pu_real *se); /* params, see pu_fit_errors */
-PU_DEF int pu_flat_save(pu_flat *f, const pu_real *theta, const char *notes, const char *file); /* notes may be NULL */
-PU_DEF int pu_flat_load(pu_flat *f, const char *file, pu_real *theta);
+PU_DEF_FLAT int pu_flat_posterior(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *variance);
+PU_DEF_FLAT int pu_flat_predict(pu_flat *f, const pu_real *theta, pu_real *mean, pu_real *fit, pu_real *variance);
+PU_DEF_FLAT int pu_flat_simulate(pu_flat *f, const pu_real *theta, pu_int n, uint64_t seed, pu_real *z, pu_real *y);
+PU_DEF_FLAT int pu_flat_errors(pu_flat *f, const pu_real *theta, pu_real *se); /* params, see pu_fit_errors */
+PU_DEF_FLAT int pu_flat_save(pu_flat *f, const pu_real *theta, const char *notes, const char *file); /* notes may be NULL */
+PU_DEF_FLAT int pu_flat_load(pu_flat *f, const char *file, pu_real *theta);
 /* Numbers: params, latent, rows (making the model where that is needed); data; status; of the last fit: objective,
    objective_se, penalty, steps (done), gradients, rejected, doubtful, gradient, gradient_se, validation, best, best_step,
    stop, converged (1: converged, at a boundary, or gradient small), boundaries, start, starts, failed, near_best; of the
    last call where it was a fit, gradient, nll, posterior or predict: nll, nll_se, nll_95, samples, iterations, engine, bytes,
    seconds, rounding_error, solver_error; exact (variances of the last posterior or predict). NaN: not known, or refused. */
-PU_DEF double pu_flat_number(pu_flat *f, const char *name);
+PU_DEF_FLAT double pu_flat_number(pu_flat *f, const char *name);
 /* Texts: explain, status (its name), plan (of the last call), fit_plan, stop (why the last fit ended), fit (it in one line),
    model. "": not known. Valid until the next call. */
-PU_DEF const char *pu_flat_text(pu_flat *f, const char *name);
+PU_DEF_FLAT const char *pu_flat_text(pu_flat *f, const char *name);
 /* Entry i of theta: its name (valid until the next call; "": there is none), its scale (pu_scale: 0 free, 1 log, 2 atanh,
    3 logit; -1), and its natural value. */
-PU_DEF const char *pu_flat_param_name(pu_flat *f, pu_int i);
-PU_DEF int pu_flat_param_scale(pu_flat *f, pu_int i);
-PU_DEF double pu_flat_param_natural(pu_flat *f, pu_int i, double theta);
+PU_DEF_FLAT const char *pu_flat_param_name(pu_flat *f, pu_int i);
+PU_DEF_FLAT int pu_flat_param_scale(pu_flat *f, pu_int i);
+PU_DEF_FLAT double pu_flat_param_natural(pu_flat *f, pu_int i, double theta);
 
 /* ---- for those who write a device: nothing below is needed to use the library ----------------------- */
 
@@ -7183,8 +7271,8 @@ enum { PU__AR_SCRATCH = 3 }; /* arrays of P + 1 doubles */
 /* The mark of memory that was lent, by which arbitrary bytes are told from it. */
 PU__FN size_t pu__lent_mark(const void *memory, size_t bytes) { return 31 * (size_t)(uintptr_t)memory + 7 * bytes + 1; }
 
-/* See the declaration. */
-PU_DEF pu_status pu_ar_bytes(pu_int order, size_t *bytes)
+/* See pu_ar_bytes. */
+PU__FN pu_status pu__ar_bytes(pu_int order, size_t *bytes)
 {
     int overflow = 0;
     size_t P = (size_t)order, need, per = sizeof(double) + sizeof(pu_real);
@@ -7203,6 +7291,10 @@ PU_DEF pu_status pu_ar_bytes(pu_int order, size_t *bytes)
     *bytes = need + 2 * PU__ALIGN;
     return PU_OK;
 }
+
+#ifndef PU_NO_SERIES
+/* See the declaration. */
+PU_DEF pu_status pu_ar_bytes(pu_int order, size_t *bytes) { return pu__ar_bytes(order, bytes); }
 
 /* See the declaration. */
 PU_DEF pu_status pu_ar_memory(pu_ar *ar, void *memory, size_t bytes)
@@ -7224,12 +7316,13 @@ PU__FN pu_int pu__ar_lend(pu_ar *ar, pu_int order, void *memory)
         (void)pu_ar_memory(ar, memory, bytes);
     return (pu_int)bytes;
 }
+#endif
 
 /* Does *ar have room for this order? Of arbitrary bytes nothing is used. */
 PU__FN pu_status pu__ar_room(const pu_ar *ar, pu_int order)
 {
     size_t need;
-    pu_status status = pu_ar_bytes(order, &need);
+    pu_status status = pu__ar_bytes(order, &need);
     if (status || order <= PU_AR_MAX)
         return status;
     return pu__lent_mark(ar->memory, ar->bytes) == ar->mark && ar->bytes >= need ? PU_OK : PU_E_BLOCK;
@@ -8230,6 +8323,7 @@ PU__FN pu_status pu__ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *ga
     return PU_OK;
 }
 
+#ifndef PU_NO_SERIES
 /* See the declaration. */
 PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index)
 {
@@ -8307,6 +8401,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     op.flops = (double)n * (double)(2 * ar->order + 1);
     return op;
 }
+#endif
 
 /* ------------------------------------------------------------------------------------------------
    >>states   linear state space and its readouts
@@ -8335,8 +8430,8 @@ PU__FN pu_int pu__ssm_work(pu_int S) { return PU__SSM_TILES * PU__SSM_ROW * S + 
 
 /* ---- memory: arrays inside the struct up to PU_SSM_MAX, else doubles, reals and flags in what was lent ---- */
 
-/* See the declaration. */
-PU_DEF pu_status pu_ssm_bytes(pu_int states, size_t *bytes)
+/* See pu_ssm_bytes. */
+PU__FN pu_status pu__ssm_bytes(pu_int states, size_t *bytes)
 {
     int overflow = 0;
     size_t S = (size_t)states, need;
@@ -8355,6 +8450,10 @@ PU_DEF pu_status pu_ssm_bytes(pu_int states, size_t *bytes)
     return PU_OK;
 }
 
+#ifndef PU_NO_SERIES
+/* See the declaration. */
+PU_DEF pu_status pu_ssm_bytes(pu_int states, size_t *bytes) { return pu__ssm_bytes(states, bytes); }
+
 /* See the declaration. */
 PU_DEF pu_status pu_ssm_memory(pu_ssm *m, void *memory, size_t bytes)
 {
@@ -8366,12 +8465,13 @@ PU_DEF pu_status pu_ssm_memory(pu_ssm *m, void *memory, size_t bytes)
     m->mark = pu__lent_mark(memory, bytes);
     return PU_OK;
 }
+#endif
 
 /* Does *m have room for so many states? Of arbitrary bytes nothing is used. */
 PU__FN pu_status pu__ssm_room(const pu_ssm *m, pu_int states)
 {
     size_t need;
-    pu_status status = pu_ssm_bytes(states, &need);
+    pu_status status = pu__ssm_bytes(states, &need);
     if (status || states <= PU_SSM_MAX)
         return status;
     return pu__lent_mark(m->memory, m->bytes) == m->mark && m->bytes >= need ? PU_OK : PU_E_BLOCK;
@@ -9073,11 +9173,12 @@ PU__FN pu_status pu__ssm_sizes(pu_int steps, pu_int states, pu_ssm_start start)
     size_t bytes;
     if (steps < 1 || states < 1 || (unsigned)start > PU_SSM_DIFFUSE)
         return PU_E_ARGUMENT;
-    if (pu_ssm_bytes(states, &bytes))
+    if (pu__ssm_bytes(states, &bytes))
         return PU_E_OVERFLOW;
     return steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / states ? PU_E_OVERFLOW : PU_OK;
 }
 
+#ifndef PU_NO_SERIES
 /* Copies A, Q and P0 and makes what follows from them. A refused *m has no size. */
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index)
@@ -9181,6 +9282,7 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
     pu__ssm_add(S, lambda, grad_m0);
     return PU_OK;
 }
+#endif
 
 /* ---- readouts: Phi = I (x) C, the q observations C z_t per step, t by t; data = C, q x S, params = q S, rows = q T ---- */
 
@@ -9295,6 +9397,7 @@ PU__FN pu_status pu__readout_row_grad(const pu_op *op, pu_int m, const double *g
     return PU_OK;
 }
 
+#ifndef PU_NO_SERIES
 /* Phi = I (x) C, (q T) x (S T). params = PU_ZERO, which whoever uses the operator refuses, tells that a size overflows. */
 PU_DEF pu_op pu_op_readouts(pu_int steps, pu_int states, pu_int outputs, const pu_real *C)
 {
@@ -9318,6 +9421,7 @@ PU_DEF pu_op pu_op_readouts(pu_int steps, pu_int states, pu_int outputs, const p
 
 /* One output. */
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c) { return pu_op_readouts(steps, states, 1, c); }
+#endif
 
 /* ------------------------------------------------------------------------------------------------
    >>chain   states whose noise has fewer entries than they have, and starts that nothing is known of
@@ -10118,6 +10222,7 @@ PU__FN void pu__fftw_free(void *plan)
 
 /* ---- the public transform ---- */
 
+#ifndef PU_NO_FOURIER
 /* Bytes of memory for a plan of length n. */
 PU_DEF pu_status pu_fft_bytes(pu_int n, size_t *bytes)
 {
@@ -10248,6 +10353,7 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
         f->fftw = pu__fftw_plan(f->down.n, f->along.n, f->along.table);
     return status;
 }
+#endif
 
 /* pu__fourier_tile: t (B x B, rows dt apart) = scale * transpose of x (rows dx apart), B = PU__TILE. */
 
@@ -10360,6 +10466,7 @@ PU__FN void pu__fourier_forward(const pu_fourier *f, pu__re_im x, pu__re_im y, p
     }
 }
 
+#ifndef PU_NO_FOURIER
 /* The unitary transform, in place. */
 PU_DEF pu_status pu_fourier_run(const pu_fourier *f, int inverse, pu_real *re, pu_real *im, pu_real *work)
 {
@@ -10382,6 +10489,7 @@ PU_DEF void pu_fourier_free(pu_fourier *f)
     pu__fftw_free(f->fftw);
     memset(f, 0, sizeof *f);
 }
+#endif
 
 /* ---- products with Phi. Two real columns are transformed as one, and taken apart by symmetry. ---- */
 
@@ -10797,6 +10905,7 @@ PU__FN pu_status pu__fourier_check(const pu_op *op, pu_int *index)
     return f->rows * f->cols == op->cols ? PU_OK : PU_E_SIZE;
 }
 
+#ifndef PU_NO_FOURIER
 /* f NULL: an operator of size zero, which is refused everywhere. */
 PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
 {
@@ -11274,6 +11383,7 @@ PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c
     return pu__lags_factor(factor, n, n, c, prior, memory, bytes, index);
 }
 
+#endif /* PU_NO_FOURIER */
 /* ------------------------------------------------------------------------------------------------
    >>lattice   fields on a grid
 
@@ -11945,6 +12055,7 @@ PU__FN pu_status pu__modes_begin(pu_modes *modes, const pu_lattice *field)
     return PU_OK;
 }
 
+#ifndef PU_NO_FOURIER
 /* See the declaration. */
 PU_DEF pu_status pu_modes_bytes(const pu_lattice *field, size_t *bytes)
 {
@@ -12268,6 +12379,7 @@ PU_DEF pu_op pu_op_lattice_plus(const pu_lattice_plus *a)
     op.check = pu__plus_check;
     return op;
 }
+#endif
 
 /* ------------------------------------------------------------------------------------------------
    >>check   observations, and the checks of what a caller hands in
@@ -12595,7 +12707,7 @@ PU__FN pu_status pu__check_eta(const pu_lgm *model, const pu_data *data, pu_int 
 /* Is y without noise? A chain may say so, by an infinite psi. */
 PU__FN int pu__is_exact(const pu_lgm *model)
 {
-    return model->Gamma->form == PU_FORM_CHAIN && pu__chain_of(model->Gamma)->exact && (double)model->psi[0] == HUGE_VAL;
+    return PU__IS(model->Gamma, PU_FORM_CHAIN) && pu__chain_of(model->Gamma)->exact && (double)model->psi[0] == HUGE_VAL;
 }
 
 /* psi: positive and finite, or infinite everywhere. */
@@ -12682,14 +12794,18 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
         return op->apply == spd.apply ? pu_op_spd(op->rows, entries, (const pu_real *)op->aux) : spd;
     case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, entries);
     case PU_FORM_SPARSE: return pu_op_csr((const pu_csr *)op->data);
-    case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
-    case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);
-    case PU_FORM_FOURIER: return pu_op_fourier((const pu_fourier *)op->data);
-    case PU_FORM_LATTICE: return pu__op_lattice_of(op);
     case PU_FORM_LEVELS: return pu_op_levels((const pu_levels *)op->data);
     case PU_FORM_BLOCKS: return pu_op_blocks((const pu_blocks *)op->data);
+#ifndef PU_NO_SERIES
+    case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
+    case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);
     case PU_FORM_CHAIN: return pu__op_chain((const pu__chain *)op->data);
-    case PU_FORM_GENERAL: break;
+#endif
+#ifndef PU_NO_FOURIER
+    case PU_FORM_FOURIER: return pu_op_fourier((const pu_fourier *)op->data);
+    case PU_FORM_LATTICE: return pu__op_lattice_of(op);
+#endif
+    default: break; /* general, or left out */
     }
     return *op;
 }
@@ -12742,6 +12858,8 @@ PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names
 {
     pu_op builtin = pu__op_of_form(op);
     int same = builtin.rows == op->rows && builtin.cols == op->cols && builtin.params == op->params;
+    if ((unsigned)op->form <= PU_FORM_CHAIN && !PU__HAS(op->form))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "form (of an operator that PU_NO_SERIES or PU_NO_FOURIER leaves out)");
     if (pu__resolve(op).form == PU_FORM_GENERAL)
         return PU_OK;
     if (op->form == PU_FORM_DIAGONAL)
@@ -12851,9 +12969,9 @@ PU__FN pu_status pu__side(const pu_backend *B, const pu_op *op, const pu__op_nam
     memset(side, 0, sizeof *side);
     *o = *op;
     if (!pu__is_far(B)) {
-        if (op->form == PU_FORM_AR)
+        if (PU__IS(op, PU_FORM_AR))
             side->apply_plus = pu__ar_apply_plus;
-        if (op->form == PU_FORM_FOURIER)
+        if (PU__IS(op, PU_FORM_FOURIER))
             side->gram = pu__fourier_gram;
         return PU_OK;
     }
@@ -12924,7 +13042,7 @@ typedef struct {
 /* Can A be a sparse matrix? */
 PU__FN int pu__sparse_forms(const pu_op *Gamma, const pu_op *Phi)
 {
-    int gamma = Gamma->form == PU_FORM_DIAGONAL || Gamma->form == PU_FORM_SPARSE || Gamma->form == PU_FORM_LATTICE;
+    int gamma = Gamma->form == PU_FORM_DIAGONAL || Gamma->form == PU_FORM_SPARSE || PU__IS(Gamma, PU_FORM_LATTICE);
     return gamma && (Phi->form == PU_FORM_DIAGONAL || Phi->form == PU_FORM_SPARSE);
 }
 
@@ -12951,7 +13069,7 @@ PU__FN double pu__sparse_bound(const pu_op *Gamma, const pu_op *Phi, pu_int coun
     double n = (double)Gamma->rows, all = n * (n - 1) / 2, sum = 0;
     for (pu_int i = 0; g && i < g->rows; i++)
         sum += pu__csr_count(g, i);
-    if (Gamma->form == PU_FORM_LATTICE)
+    if (PU__IS(Gamma, PU_FORM_LATTICE))
         sum = 2 * pu__lattice_below(pu__field(Gamma));
     sum = sum / 2 < all ? (sum + 1) / 2 : all; /* both triangles are there */
     for (pu_int i = 0; phi && i < count; i++) {
@@ -13072,7 +13190,7 @@ PU__FN pu_status pu__sparse_row(pu__sparse *S, pu_int i, const pu_op *Gamma, con
     const pu_csr *g = pu__csr_of(Gamma);
     pu_int at = S->start[i], met = 0;
     double diagonal = 0;
-    if (Gamma->form == PU_FORM_LATTICE)
+    if (PU__IS(Gamma, PU_FORM_LATTICE))
         diagonal = pu__sparse_lattice(S, i, pu__field(Gamma), &met);
     else if (!g)
         diagonal = (double)pu__diagonal_at(Gamma, i);
@@ -14546,7 +14664,7 @@ PU__FN pu_status pu__operator_pairs(void *self, const pu__pairs *pairs, pu_real 
 {
     const pu__operator *A = (const pu__operator *)self;
     const pu_op *op = &A->side.op;
-    if (op->form == PU_FORM_AR && grad)
+    if (PU__IS(op, PU_FORM_AR) && grad)
         return pu__ar_grad_pairs(op, NULL, pairs, grad, NULL, A->work);
     if (pairs->Y.at && op->apply(op, pairs->k, pairs->P, pairs->Y, 1, A->work))
         return PU_E_OPERATOR;
@@ -15400,11 +15518,11 @@ PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->a
 PU__FN const pu__product_kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, const pu_side *Phi, int host)
 {
     int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && pu__diagonal_full(model->Gamma);
-    if (model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus)
+    if (PU__HAS(PU_FORM_AR) && model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus)
         return &pu__kind_band;
-    if (host && model->Phi->form == PU_FORM_DIAGONAL && model->Gamma->form == PU_FORM_LATTICE)
+    if (host && model->Phi->form == PU_FORM_DIAGONAL && PU__IS(model->Gamma, PU_FORM_LATTICE))
         return &pu__kind_lattice;
-    if (host && diagonal && model->Phi->form == PU_FORM_FOURIER)
+    if (host && diagonal && PU__IS(model->Phi, PU_FORM_FOURIER))
         return &pu__kind_spectrum;
     if (Phi->gram && !pu__can_restrict(&Phi->op))
         return &pu__kind_gram;
@@ -15453,7 +15571,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
     p->t1 = pu__far_cols(arena, p->M, kmax);
     if (p->usual == &pu__kind_gram && p->slots.tied)
         p->gram = pu__far_cols(arena, p->D, kmax);
-    if (p->usual == &pu__kind_spectrum)
+    if (PU__HAS(PU_FORM_FOURIER) && p->usual == &pu__kind_spectrum)
         p->made = pu__reals(arena, pu__fourier_gram_size(&p->Phi->op), 1);
     if (p->usual->fused) {
         p->scaled = pu__reals(arena, kmax, 1);
@@ -15465,7 +15583,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
         p->A = pu__reals(arena, p->D, p->D);
     if (pu__diffuse(Gamma) && !Phi->row)
         p->unit = pu__reals(arena, p->M, 1);
-    if (Gamma->form == PU_FORM_STATES && pu__diffuse(Gamma)) {
+    if (PU__IS(Gamma, PU_FORM_STATES) && pu__diffuse(Gamma)) {
         pu_int S = pu__ssm(Gamma)->states;
         p->diffuse = pu__doubles(arena, 3 * (S + 1), S);
     }
@@ -15477,7 +15595,7 @@ PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__product_kind *kin
     const pu__slots *s = &p->slots;
     int scales = kind->fused && !pu__is_far(p->B) && s->tied && !s->want_Phi;
     pu__system system = {p, p->D, kind->dots, scales, kind->product, pu__posterior_pairs};
-    if (kind == &pu__kind_band)
+    if (PU__HAS(PU_FORM_AR) && kind == &pu__kind_band)
         system.scales = scales && s->want_Gamma && s->want_psi;
     p->system = system;
     p->kind = kind;
@@ -15535,7 +15653,7 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     p->rows = p->restricted && p->observed < p->M ? p->list : NULL; /* all observed: no list needed */
     p->joint = 0;
     pu__posterior_set_kind(p, p->usual);
-    if (p->made)
+    if (PU__HAS(PU_FORM_FOURIER) && p->made)
         pu__fourier_gram_make(Phi, p->w_all, p->made);
     return p->observed;
 }
@@ -15599,7 +15717,7 @@ PU__FN pu_status pu__level_identified(pu__posterior *p, pu_real *v, pu_int n, pu
    follows, and all that is known of state j. A pivot of A below that would be rounding, and no knowledge. v: D reals. */
 PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_report *report)
 {
-    if (p->model->Gamma->form == PU_FORM_BLOCKS)
+    if (!PU__HAS(PU_FORM_STATES) || p->model->Gamma->form == PU_FORM_BLOCKS)
         return PU_OK; /* no states: pivots of A tell */
     const pu_ssm *m = (const pu_ssm *)p->model->Gamma->data;
     pu_int S = m->states, t = 0, state = 0, first = 0;
@@ -15662,7 +15780,7 @@ PU__FN pu_status pu__identified(pu__posterior *p, pu_real *v, pu_int n, pu_repor
 /* The one or the other. */
 PU__FN pu_status pu__flat_identified(pu__posterior *p, pu_real *v, pu_int n, pu_report *report)
 {
-    if (p->model->Gamma->form == PU_FORM_LATTICE)
+    if (PU__IS(p->model->Gamma, PU_FORM_LATTICE))
         return pu__level_identified(p, v, n, report);
     return pu__identified(p, v, n, report);
 }
@@ -15783,10 +15901,10 @@ PU__FN pu_status pu__prior_square(pu__posterior *p, const pu_real *d, pu_real *q
 {
     const pu_op *Gamma = p->model->Gamma;
     *size = 0;
-    if (Gamma->form == PU_FORM_LATTICE)
+    if (PU__IS(Gamma, PU_FORM_LATTICE))
         *square = pu__lattice_square(Gamma, d, size);
-    else if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR)
-        *square = (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d, size, p->work_host);
+    else if (PU__IS(Gamma, PU_FORM_STATES) || PU__IS(Gamma, PU_FORM_AR))
+        *square = (PU__IS(Gamma, PU_FORM_AR) ? pu__ar_square : pu__ssm_square)(Gamma, d, size, p->work_host);
     else if (pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0))
         return PU_E_OPERATOR;
     else {
@@ -16377,7 +16495,7 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
         kappa = pu__max(kappa, (double)e->diag[i] * e->inverse[i]);
     }
     e->kappa = kappa;
-    e->eps = Gamma->form == PU_FORM_AR ? (double)PU__EPS : DBL_EPSILON; /* of the entries, or of the factor */
+    e->eps = PU__IS(Gamma, PU_FORM_AR) ? (double)PU__EPS : DBL_EPSILON; /* of the entries, or of the factor */
     e->lost = 1;
     e->smoothed = 0;
     e->logdet = logs.sum + log(logs.product);
@@ -16451,7 +16569,7 @@ PU__FN pu_status pu__band_terms(PU__SIGMA_ARGS)
 PU__FN pu_int pu__markov_states(const pu_op *Gamma)
 {
     pu_int order;
-    if (Gamma->form == PU_FORM_STATES)
+    if (PU__IS(Gamma, PU_FORM_STATES))
         return ((const pu_ssm *)Gamma->data)->states;
     if (Gamma->form != PU_FORM_AR)
         return 0;
@@ -16492,7 +16610,7 @@ PU__FN void pu__markov_of_ar(const pu_ar *ar, pu_int S, pu__markov *k)
 PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
 {
     double ignored = 0;
-    int states = Gamma->form == PU_FORM_STATES;
+    int states = PU__IS(Gamma, PU_FORM_STATES);
     pu_int S = pu__markov_states(Gamma);
     if (states) {
         const pu_ssm *m = (const pu_ssm *)Gamma->data;
@@ -18612,7 +18730,7 @@ PU__FN pu_status pu__cholmod_sigma(PU__SIGMA_ARGS)
     double half = (double)e->times / 2;
     if (pu__cholmod_inverse(e))
         return PU_E_OPERATOR;
-    if (s->want_Gamma && Gamma->form == PU_FORM_LATTICE)
+    if (s->want_Gamma && PU__IS(Gamma, PU_FORM_LATTICE))
         pu__lattice_traces(Gamma, half, pu__cholmod_at, e->cholmod, lane);
     for (pu_int i = 0; s->want_Gamma && Gamma->form != PU_FORM_LATTICE && i < p->D; i++) {
         if (!g)
@@ -19527,7 +19645,11 @@ static const pu__engine_functions pu__engines[PU_ENGINES] = {
     {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread},
     {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread},
     {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread},
+#ifdef PU_NO_SERIES
+    PU__ZERO,
+#else
     {pu__kalman_prepare, pu__kalman_solve, pu__band_terms, pu__band_spread},
+#endif
     PU__CHOLMOD_FUNCTIONS,
     PU__ZERO};
 
@@ -19537,7 +19659,11 @@ static const char pu__no_precision[] = "Gamma (a structural model has no precisi
 PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_gradient_result *out)
 {
     const pu_op *G = model->Gamma, *P = model->Phi;
-    if (G->form == PU_FORM_CHAIN)
+    if (PU__ITERATIVE && engine > PU_ITERATIVE)
+        return "options.engine (left out by PU_NO_EXACT)";
+    if (!PU__HAS(PU_FORM_STATES) && engine == PU_KALMAN)
+        return "options.engine (PU_KALMAN is left out by PU_NO_SERIES)";
+    if (PU__IS(G, PU_FORM_CHAIN))
         return engine < PU_ENGINE_AUTO && engine != PU_KALMAN ? pu__no_precision : NULL;
     if (pu__diffuse(G) && (engine == PU_DUAL || engine == PU_KALMAN))
         return "Gamma (a diffuse start or an intrinsic field has no covariance: dense, banded or iterative)";
@@ -19586,7 +19712,7 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
     if (e->cholmod)
         e->cholmod->open = 0;
 #endif
-    if (e->post->model->Gamma->form == PU_FORM_CHAIN) {
+    if (PU__IS(e->post->model->Gamma, PU_FORM_CHAIN)) {
         pu__chain_layout(e, arena);
         return;
     }
@@ -19603,7 +19729,7 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
     if (S == 0)
         return;
     e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof *e->markov);
-    e->kalman = pu__doubles(arena, e->post->model->Gamma->form == PU_FORM_STATES ? D / S : D, 3 * S + 2 * S * S);
+    e->kalman = pu__doubles(arena, PU__IS(e->post->model->Gamma, PU_FORM_STATES) ? D / S : D, 3 * S + 2 * S * S);
     e->gains = pu__doubles(arena, e->post->M, S);
     e->squares = pu__doubles(arena, 9 * S + 4, S);
     if (!e->markov || !e->squares)
@@ -19905,7 +20031,7 @@ PU__FN pu_status pu__job_sparse(pu__job *job, pu_report *report)
     if (job->room * (double)sizeof(pu_real) >= (double)PTRDIFF_MAX / 8)
         return pu__refuse(report, PU_E_OVERFLOW, "entries of A");
 #ifdef PU_USE_CHOLMOD
-    if (job->Gamma->form == PU_FORM_LATTICE && !phi)
+    if (PU__IS(job->Gamma, PU_FORM_LATTICE) && !phi)
         pu__lattice_fill(pu__field(job->Gamma), &job->factor_entries, &job->factor_flops);
     else if (job->engine == PU_ENGINE_AUTO || job->engine == PU_CHOLMOD)
         pu__cholmod_price(job);
@@ -19927,6 +20053,9 @@ PU__FN int pu__is_effects(const pu_lgm *model)
 {
     return model->Gamma->form == PU_FORM_BLOCKS && model->Phi->form == PU_FORM_LEVELS && model->Phi->aux;
 }
+
+/* Is the job one of >>crossed? Plain no where exact engines are left out. */
+#define PU__CROSSED(job) (!PU__ITERATIVE && (job)->crossed)
 
 /* Does >>crossed serve this job? Mixed effects of pu_model_effects with one noise, and nothing asked for that is about single
    steps or probes of the caller's. */
@@ -20037,7 +20166,7 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     case PU_CHOLMOD:
         return job->factor_flops < 0 ? PU__NEVER : pu__factor_cost(2 * job->room + D, job->factor_entries, job->factor_flops, grad);
     case PU_KALMAN:
-        if (job->Gamma->form == PU_FORM_CHAIN)
+        if (PU__IS(job->Gamma, PU_FORM_CHAIN))
             return pu__chain_cost(pu__chain_of(job->Gamma), grad > 0);
         /* never cheaper than banded, which can do whatever it can: auto takes it where rounding is too large */
         return job->engine == PU_KALMAN ? 7 * pu__cost(job, PU_BANDED, observed) : PU__NEVER;
@@ -20052,7 +20181,7 @@ PU__FN double pu__mean_cost(const pu__job *job, pu_engine engine, pu_int observe
     double D = (double)job->D;
     double phi = pu__flops(job->Phi) * m / (double)job->M;
     double solve = D * (10 + 0.2 * D);
-    if (job->Gamma->form == PU_FORM_CHAIN)
+    if (PU__IS(job->Gamma, PU_FORM_CHAIN))
         return 300 + 10 * m + pu__chain_mean_cost(pu__chain_of(job->Gamma));
     if (engine == PU_DUAL)
         solve = m * (0.25 * m + 0.1 * D);
@@ -20075,7 +20204,7 @@ PU__FN double pu__shared_cost(const pu__job *job, pu_engine engine, pu_int obser
    while the exact engines take P / 50 times as long: beyond PU_AR_MAX they are preferred up to ten times the price. */
 PU__FN double pu__price(const pu__job *job, pu_engine engine, pu_int observed, pu_int times)
 {
-    int many = job->Gamma->form == PU_FORM_AR && job->Gamma->params - 1 > PU_AR_MAX;
+    int many = PU__IS(job->Gamma, PU_FORM_AR) && job->Gamma->params - 1 > PU_AR_MAX;
     return (engine == PU_ITERATIVE && many ? 10 : 1) * pu__shared_cost(job, engine, observed, times);
 }
 
@@ -20102,7 +20231,7 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed, pu_int time
     pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
     if (job->engine != PU_ENGINE_AUTO)
         return job->engine;
-    if (job->Gamma->form == PU_FORM_CHAIN)
+    if (PU__IS(job->Gamma, PU_FORM_CHAIN))
         return PU_KALMAN;
     if (job->crossed) { /* exact where that takes less than half a second, or less than probes */
         double schur = pu__crossed_cost(job, PU_SCHUR), cholmod = pu__crossed_cost(job, PU_CHOLMOD);
@@ -20156,7 +20285,7 @@ PU__FN void pu__reserve(pu__job *job)
         if (e == PU_BANDED || e == PU_KALMAN)
             small = job->width < PU__STAND_IN / 8;
         /* a Kalman smoother of order P has 2 P^2 doubles per entry */
-        if (e == PU_KALMAN && job->Gamma->form == PU_FORM_AR)
+        if (e == PU_KALMAN && PU__IS(job->Gamma, PU_FORM_AR))
             small = job->width <= PU_SSM_MAX;
         if (e == PU_CHOLMOD)
             small = 0; /* no more exact than dense */
@@ -20252,12 +20381,13 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         if (pu__is_far(job->o->backend))
             pu__put(&t, job->device ? ", on the device" : ", on the host");
         if (!chosen) {
-            pu__put(&t, job->o->engine == PU_ENGINE_AUTO ? " (auto is for engines of the host)" : ", as asked");
+            const char *asked = job->o->engine == PU_ENGINE_AUTO ? " (auto is for engines of the host)" : ", as asked";
+            pu__put(&t, job->o->engine == PU_ITERATIVE || !PU__ITERATIVE ? asked : ", which PU_NO_EXACT leaves alone");
             if (e == PU_ITERATIVE && !pu__has_M_logdet(job))
                 pu__put(&t, " (no likelihood: options.solve.M has no logdet)");
             continue;
         }
-        if (job->Gamma->form == PU_FORM_CHAIN) {
+        if (PU__IS(job->Gamma, PU_FORM_CHAIN)) {
             pu__put(&t, ", which alone serves structural models");
             continue;
         }
@@ -20333,7 +20463,7 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     const pu_int *served = job->served;
     pu_int D = job->D;
     /* a chain's engine has columns of its own */
-    pu_int kmax = job->Gamma->form == PU_FORM_CHAIN ? job->kmax : pu__most(job->kmax, job->group);
+    pu_int kmax = PU__IS(job->Gamma, PU_FORM_CHAIN) ? job->kmax : pu__most(job->kmax, job->group);
     pu_int batch = job->batch;
     pu__posterior *p = &w->post;
     pu__direct *e = &w->direct;
@@ -20380,7 +20510,8 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     w->logdet_M = pu__doubles(arena, 2 * batch, 1);
     e->post = p;
     e->width = job->width;
-    pu__direct_layout(e, arena, job->reserved, job->most[PU_DUAL]);
+    if (!PU__ITERATIVE)
+        pu__direct_layout(e, arena, job->reserved, job->most[PU_DUAL]);
     /* for products of matrices */
     if (job->form || job->reserved[PU_DENSE] || job->reserved[PU_DUAL])
         p->panel = pu__panel(arena, pu__most(D, job->most[PU_DUAL]));
@@ -20455,12 +20586,12 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     for (int t = 0; t < job->threads; t++) {
         pu__worker measured; /* while there is no memory yet */
         pu__worker *worker = job->workers ? job->workers + t : &measured;
-        if (job->crossed)
+        if (PU__CROSSED(job))
             pu__crossed_worker(worker, arena, job);
         else
             pu__worker_layout(worker, arena, job, t == 0);
     }
-    if (job->crossed) {
+    if (PU__CROSSED(job)) {
         pu__crossed *x = &job->cross;
         pu_int probes = pu__most(job->K, 1);
         x->engine = job->served[PU_SCHUR] ? PU_SCHUR : job->served[PU_CHOLMOD] ? PU_CHOLMOD : PU_ITERATIVE;
@@ -20486,6 +20617,8 @@ PU__FN pu_engine pu__engine_asked(const pu_options *o, const pu_gradient_result 
     int probes = o->samples || o->delta || o->x0 || o->groups || o->rao_blackwell;
     int columns = out && (out->x || out->residual || out->alpha || out->beta || out->logdet || out->columns ||
                           out->precond);
+    if (PU__ITERATIVE) /* others are refused */
+        return PU_ITERATIVE;
     if (o->engine != PU_ENGINE_DEFAULT)
         return o->engine;
     if (o->kind == PU_EXACT)
@@ -20501,6 +20634,9 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
 {
     int direct = o->engine > PU_ITERATIVE && o->engine < PU_ENGINE_AUTO;
     const char *bad = NULL;
+    if (PU__ITERATIVE && (direct || o->kind == PU_EXACT))
+        return pu__refuse(report, PU_E_UNSUPPORTED,
+                          "options.engine, kind (PU_NO_EXACT leaves out PU_EXACT and all engines but PU_ITERATIVE)");
     if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT)
         bad = "options.kind (PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO or PU_EXACT)";
     else if ((int)o->engine < PU_ENGINE_DEFAULT || (int)o->engine > PU_ENGINE_AUTO)
@@ -20630,7 +20766,7 @@ PU__FN pu_int pu__columns_least(const pu__job *job)
 {
     if (pu__kind_of(job->model, job->side, job->side + 1, 1)->shift)
         return 1;
-    return job->Phi->form == PU_FORM_FOURIER ? 2 : 4;
+    return PU__IS(job->Phi, PU_FORM_FOURIER) ? 2 : 4;
 }
 
 /* The columns that are taken at a time where nothing else matters: as asked; what fits the cache; on a device all. */
@@ -20711,7 +20847,7 @@ PU__FN void pu__job_parts(pu__job *job)
         job->group = 1;
     else if (!served[PU_ITERATIVE])
         job->group = pu__columns_fit(PU__WIDE_CACHE, pu__most(job->D, job->M), 64, 1);
-    if (job->Gamma->form == PU_FORM_CHAIN && pu__chain_has_prices(pu__chain_of(job->Gamma)))
+    if (PU__IS(job->Gamma, PU_FORM_CHAIN) && pu__chain_has_prices(pu__chain_of(job->Gamma)))
         job->group = 1; /* see >>prices */
     job->group = pu__min(job->group, N);
     if (N < job->lanes) {
@@ -20890,7 +21026,7 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
     job->N = data->n;
     job->kind = o->kind;
     job->engine = pu__engine_asked(o, out);
-    if (job->Gamma->form == PU_FORM_CHAIN && o->engine == PU_ENGINE_DEFAULT)
+    if (PU__IS(job->Gamma, PU_FORM_CHAIN) && o->engine == PU_ENGINE_DEFAULT)
         job->engine = PU_ENGINE_AUTO;
     /* PU_EXACT has no iterative engine */
     if (exact && job->engine == PU_ITERATIVE)
@@ -20911,10 +21047,10 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
         return pu__refuse(report, PU_E_UNSUPPORTED, "model.eta_count (its gradient on a device: leave out options.backend)");
     job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->K = o->samples ? o->samples : 10;
-    job->crossed = pu__crossed_serves(job);
+    job->crossed = !PU__ITERATIVE && pu__crossed_serves(job);
     if (job->crossed)
         pu__crossed_ask(job, &solve);
-    if ((exact || job->Gamma->form == PU_FORM_CHAIN) && !job->want_draws)
+    if ((exact || PU__IS(job->Gamma, PU_FORM_CHAIN)) && !job->want_draws)
         job->K = 0;
     job->cols = job->K + 1;
     job->m_stride = stride ? stride : job->D;
@@ -21838,7 +21974,7 @@ PU__FN pu_status pu__probe_factor(const pu__job *job, pu__worker *w)
     if (band && sigma)
         pu__band_sigma(e, job->any_grad);
     /* a transform mixes the weights of its rows: it rounds relative to the largest */
-    for (pu_int i = 0; job->Phi->form == PU_FORM_FOURIER && w->engine == PU_DENSE && i < job->M; i++)
+    for (pu_int i = 0; PU__IS(job->Phi, PU_FORM_FOURIER) && w->engine == PU_DENSE && i < job->M; i++)
         e->kappa = pu__max(e->kappa, (double)w->post.w_all[i] / (double)e->least);
     if (w->engine == PU_DUAL || w->engine == PU_KALMAN || (band && sigma && e->kappa < 100))
         return PU_OK;
@@ -22341,18 +22477,18 @@ PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int at, pu_i
             pu__zeros(grad + job->slots.Phi + p->list[i] * D, D);
         *touched = 1;
     }
-    if (w->engine == PU_ITERATIVE)
+    if (PU__ITERATIVE || w->engine == PU_ITERATIVE)
         return pu__iterative_block(job, w, n, first, grad, report);
     if (first)
         return PU_OK;
     while (job->sharing && *to < job->N && job->lane_of[*to] == lane &&
            pu__posterior_same(p, job->data, pu__ordered(job, *to)))
         ++*to;
-    for (pu_int count; job->Gamma->form == PU_FORM_CHAIN && at < *to && !status; at += count) {
+    for (pu_int count; PU__IS(job->Gamma, PU_FORM_CHAIN) && at < *to && !status; at += count) {
         count = pu__min(job->group, *to - at);
         status = pu__chain_run(job, w, at, count, grad, report);
     }
-    if (job->Gamma->form == PU_FORM_CHAIN)
+    if (PU__IS(job->Gamma, PU_FORM_CHAIN))
         return status;
     return pu__direct_run(job, w, at, to, grad, report);
 }
@@ -23294,7 +23430,7 @@ PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
     pu_real *v = job->test, *z = v + job->D;
     job->gamma_rounding = 16 * (double)PU__EPS * (Gamma->condition ? Gamma->condition(Gamma) : 1);
     /* a sum may have a state space in it; its condition tells, and log det it has none */
-    if (Gamma->form == PU_FORM_STATES || !Gamma->logdet)
+    if (PU__IS(Gamma, PU_FORM_STATES) || !Gamma->logdet)
         job->states_rounding = job->gamma_rounding;
     job->gamma_kappa = 1;
     pu__zeros(job->gamma_diag, job->D);
@@ -23792,7 +23928,7 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
         pu__share_out(job);
     if (job->etas > 1)
         pu__zeros(job->eta_grad, job->etas * job->M);
-    if (job->crossed)
+    if (PU__CROSSED(job))
         return pu__crossed_run(job, report);
     if (pu__share_sparse(job, report))
         return report->status;
@@ -24346,6 +24482,7 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
     return status;
 }
 
+#ifndef PU_NO_EXACT
 /* ---- one datum, densely ---- */
 
 /* The job of pu_exact: one datum by the dense engine, its mean kept. data NULL: to ask for its size, with a datum that
@@ -24447,6 +24584,7 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
         *result = copy;
     return pu__finish(&call, report->status);
 }
+#endif /* PU_NO_EXACT */
 
 /* ------------------------------------------------------------------------------------------------
    >>predict   draws from the model; moments of z and y given the data
@@ -24695,7 +24833,7 @@ PU__FN pu_status pu__moments_mean(const pu__moments *w, pu_int n, pu_report *rep
 }
 
 /* Is it a structural model's? */
-PU__FN int pu__is_chain(const pu_lgm *model) { return model && model->Gamma && model->Gamma->form == PU_FORM_CHAIN; }
+PU__FN int pu__is_chain(const pu_lgm *model) { return model && model->Gamma && PU__IS(model->Gamma, PU_FORM_CHAIN); }
 
 /* Makes the job of the moments and runs it; what a caller still does is copy. */
 PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *model, const pu_data *data,
@@ -24857,6 +24995,7 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
     return pu__finish(&call, status);
 }
 
+#ifndef PU_NO_MODELS
 /* ------------------------------------------------------------------------------------------------
    >>model   theta -> canonical form -> gradient -> theta
    ------------------------------------------------------------------------------------------------ */
@@ -25008,7 +25147,7 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     pu__call call;
     pu__arena *arena = &call.arena;
     pu__model_task self;
-    size_t all;
+    size_t all = 0;
     report = pu__begin(&call, NULL, report);
     if (!model || !bytes)
         return pu__refuse(report, PU_E_NULL, model ? "bytes" : "model");
@@ -26779,6 +26918,14 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     return pu__parted_make(&d, model);
 }
 
+/* What a model's Gamma is made of where it has this form, else NULL. */
+PU__FN const void *pu__model_process(const pu_model *model, pu_form form)
+{
+    const pu_op *Gamma = model ? model->lgm.Gamma : NULL;
+    return Gamma && Gamma->form == form ? Gamma->data : NULL;
+}
+
+#ifndef PU_NO_SERIES
 /* ------------------------------------------------------------------------------------------------
    >>dynamics   the built-in models of series
    ------------------------------------------------------------------------------------------------ */
@@ -26860,6 +27007,7 @@ PU__FN int pu__noisy_ar_moments(const pu__parted *s, pu_int P, double share, pu_
     return calm;
 }
 
+#if !defined(PU_NO_FIT) && !defined(PU_NO_EXACT)
 /* pu_fit_options.progress: a fit that needs so many gradients searches in rounding errors. */
 PU__FN int pu__noisy_ar_enough(const pu_fit_report *now, void *user)
 {
@@ -26867,19 +27015,14 @@ PU__FN int pu__noisy_ar_enough(const pu_fit_report *now, void *user)
     return now->gradients > 200;
 }
 
-/* model.start. The autocovariances tell little about the share of the noise in the variance. Too much, and the rest is
-   hardly a covariance: some |gamma| comes out near one or beyond. So the first start is a guess, of whose noise half is
-   given back to the signal, a few times. But the likelihood may have a maximum with much noise and another with little:
-   fits are run from that guess and from other shares, on at most a hundred thousand entries and with at most PU_AR_MAX
-   coefficients, and the share whose fit ends best is it. Not that end, which may be extreme where data are few. Without memory
-   for that, or with a block of the caller's, the guess has to do. */
-PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
+/* The share of the noise, see below, by fits from `guess` and from others, and theta from it. Without memory theta stays as it is. */
+PU__FN void pu__noisy_ar_fits(const pu_model *model, const pu_data *data, double guess, pu_real *theta)
 {
     enum { ENTRIES = 100000, STARTS = 5 };
     pu__parted *s = pu__parted_of(model);
     pu_int P = model->params - 2, length = data->kind == PU_DATA_LISTS ? data->m : pu__min(data->m, ENTRIES);
     pu_int order = pu__min(P, PU_AR_MAX); /* of the fits */
-    double share[STARTS] = {0, 0.97, 0.8, 0.45, 0.1};
+    double share[STARTS] = {guess, 0.97, 0.8, 0.45, 0.1};
     pu_model trial = PU__ZERO;
     pu_data few = *data;
     pu_fit_options options = PU__ZERO;
@@ -26887,11 +27030,6 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     pu__text told = {s->told, 0, sizeof s->told};
     pu_int starts = 0, gradients = 0;
     double lowest = HUGE_VAL, highest = -HUGE_VAL;
-    pu__autocovariances(data, pu__most(P, 2), s->moments, s->moments + s->lags);
-    share[0] = pu__signal_share(s->moments);
-    for (int tries = 0; tries < 6 && !pu__noisy_ar_moments(s, P, share[0], theta); tries++)
-        share[0] = (1 + share[0]) / 2;
-    s->told[0] = 0;
     options.progress = pu__noisy_ar_enough;
     /* one engine: a search for the last digits by others would cost more than a start is worth */
     options.optimizer = PU_LBFGS;
@@ -26901,8 +27039,8 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     few.ldy = data->ldy ? data->ldy : data->m;
     few.m = length;
     few.n = pu__most(1, pu__min(few.n, ENTRIES / length));
-    if (model->memory.fixed || pu_model_noisy_ar(&trial, length, order, NULL))
-        return PU_OK;
+    if (pu_model_noisy_ar(&trial, length, order, NULL))
+        return;
     for (int i = 0; i < STARTS; i++) {
         /* The guess, and what is not near it. */
         if (i > 0 && fabs(log((1 - share[i]) / (1 - share[0]))) < 0.7)
@@ -26922,19 +27060,38 @@ PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
     }
     pu_model_free(&trial);
     if (!starts)
-        return PU_OK;
+        return;
     pu__put_number(&told, "the best of ", starts);
     pu__put_real(&told, " starts, whose fits reach an NLL of ", lowest);
     pu__put_real(&told, " to ", highest);
     pu__put_number(&told, ", gradients: ", gradients);
-    return PU_OK;
 }
+#endif /* PU_NO_FIT, PU_NO_EXACT */
 
-/* What a model's Gamma is made of where it has this form, else NULL. */
-PU__FN const void *pu__model_process(const pu_model *model, pu_form form)
+/* model.start. The autocovariances tell little about the share of the noise in the variance. Too much, and the rest is
+   hardly a covariance: some |gamma| comes out near one or beyond. So the first start is a guess, of whose noise half is
+   given back to the signal, a few times. But the likelihood may have a maximum with much noise and another with little:
+   fits are run from that guess and from other shares, on at most a hundred thousand entries and with at most PU_AR_MAX
+   coefficients, and the share whose fit ends best is it. Not that end, which may be extreme where data are few. Without memory
+   for that, with a block of the caller's, or without fits in this build, the guess has to do. */
+PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
 {
-    const pu_op *Gamma = model ? model->lgm.Gamma : NULL;
-    return Gamma && Gamma->form == form ? Gamma->data : NULL;
+    pu__parted *s = pu__parted_of(model);
+    pu_int P = model->params - 2;
+    double share;
+    pu__autocovariances(data, pu__most(P, 2), s->moments, s->moments + s->lags);
+    share = pu__signal_share(s->moments);
+    for (int tries = 0; tries < 6 && !pu__noisy_ar_moments(s, P, share, theta); tries++)
+        share = (1 + share) / 2;
+    s->told[0] = 0;
+#if defined(PU_NO_FIT) || defined(PU_NO_EXACT)
+    pu__text told = {s->told, 0, sizeof s->told};
+    pu__put(&told, "from moments alone: PU_NO_FIT or PU_NO_EXACT leaves out the fits that compare starts");
+#else
+    if (!model->memory.fixed)
+        pu__noisy_ar_fits(model, data, share, theta);
+#endif
+    return PU_OK;
 }
 
 /* The process of a model whose Gamma is an AR, else NULL. */
@@ -27315,6 +27472,8 @@ PU_DEF pu_status pu_model_dynamic_factors(pu_model *model, pu_int steps, pu_int 
     return pu__state_space_make(model, steps, outputs < 1 ? -1 : outputs, states, start, report);
 }
 
+#endif /* PU_NO_SERIES */
+#ifndef PU_NO_FOURIER
 /* ------------------------------------------------------------------------------------------------
    >>fields   a field on a grid, seen with noise and gaps
    ------------------------------------------------------------------------------------------------ */
@@ -27619,6 +27778,8 @@ PU_DEF const pu_lattice *pu_model_get_field(const pu_model *model)
     return (const pu_lattice *)pu__model_process(model, PU_FORM_LATTICE);
 }
 
+#endif /* PU_NO_FOURIER */
+#if !defined(PU_NO_SERIES) && !defined(PU_NO_EXACT)
 /* ------------------------------------------------------------------------------------------------
    >>structural   series by components: y_t = sum of parts + N(0, var.irregular), each part a few states of a chain
    ------------------------------------------------------------------------------------------------ */
@@ -28736,6 +28897,7 @@ PU_DEF pu_op pu_model_part(const pu_model *model, pu_int i)
     return i < 0 || i >= s->count ? pu_op_readout(0, 0, NULL) : pu_op_readout(s->T, s->S, s->each + i * s->S);
 }
 
+#endif /* PU_NO_SERIES, PU_NO_EXACT */
 /* ------------------------------------------------------------------------------------------------
    >>around   models around a model: pu_model_fix, pu_model_regressors
    ------------------------------------------------------------------------------------------------ */
@@ -29195,6 +29357,7 @@ PU_DEF pu_status pu_model_regressors(pu_model *model, pu_model *inner, pu_int p,
     return PU_OK;
 }
 
+#ifndef PU_NO_EXACT
 /* ------------------------------------------------------------------------------------------------
    >>effects   y = X b + sum_g Z_g u_g + e: mixed effects with crossed or nested groups
 
@@ -29588,6 +29751,8 @@ PU_DEF pu_status pu_model_effects(pu_model *model, pu_int M, pu_int groups, cons
     return status;
 }
 
+#endif /* PU_NO_EXACT */
+#ifndef PU_NO_FIT
 /* ------------------------------------------------------------------------------------------------
    >>team   processes that make one fit
 
@@ -29870,6 +30035,7 @@ PU__FN pu_status pu__team_sum(pu__team_room *w, pu_real *x)
     return PU_OK;
 }
 
+#endif /* PU_NO_FIT */
 /* ------------------------------------------------------------------------------------------------
    >>files   files that are whole at any moment, lines of text in them, models in them
    ------------------------------------------------------------------------------------------------ */
@@ -30618,6 +30784,7 @@ PU_DEF pu_status pu_model_load(const pu_model *model, const char *file, pu_real 
 #endif
 }
 
+#ifndef PU_NO_FIT
 /* ------------------------------------------------------------------------------------------------
    >>step   the gradient of a step of a fit: batches, priors, the parts of a team
    ------------------------------------------------------------------------------------------------ */
@@ -34516,6 +34683,8 @@ PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const p
     return pu__fit_covariance(model, data, options, ws, theta, 1, covariance, report);
 }
 
+#endif /* PU_NO_FIT */
+#endif /* PU_NO_MODELS */
 /* ------------------------------------------------------------------------------------------------
    >>trial   operators and models that a user wrote, tried out
 
@@ -34911,9 +35080,11 @@ PU__FN int pu__trial_function(pu__trial *t, int f)
    there is none at theta, or rounding took its digits. */
 PU__FN double pu__trial_value(pu__trial *t)
 {
+#ifndef PU__NO_EXACT_MODEL
     double nll;
     if (t->model)
         return pu_model_nll(t->model, t->theta, t->data, &t->exact, &t->ws, &nll, NULL, NULL) ? HUGE_VAL : nll;
+#endif
     if (t->options.set && t->options.set(t->options.user, t->theta))
         return HUGE_VAL;
     pu__trial_of(t, PU__TRY_apply, t->q, 1, t->got);
@@ -35250,6 +35421,7 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
 
 /* ---- a model ---- */
 
+#ifndef PU__NO_EXACT_MODEL
 /* Names, scales and bounds of theta, which must be within. Names are compared with the first ones. Behind what is
    written to are two guards, of which one stays as it is. */
 PU__FN void pu__trial_params(const pu__trial *t, pu_check_entry *entry)
@@ -35372,6 +35544,7 @@ PU__FN PU__NOINLINE void pu__trial_model(pu__trial *t, const pu_real *theta)
         pu__wrong(set, "the same theta, set twice, gives two likelihoods", -1);
     pu_workspace_free(&call.own_ws);
 }
+#endif
 
 /* ---- the calls ---- */
 
@@ -35415,6 +35588,7 @@ PU_DEF pu_status pu_op_check(const pu_op *op, const pu_check_options *options, p
     return pu__trial_end(&t, report, PU__OP_TRIES);
 }
 
+#ifndef PU__NO_EXACT_MODEL
 /* Both operators as of theta, whose parameters are the model's, and the model. */
 PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_data *data,
                                 const pu_check_options *options, pu_check_report *report)
@@ -35446,6 +35620,7 @@ PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_
     pu_workspace_free(&t.ws);
     return pu__trial_end(&t, report, PU__OP_TRIES + PU__TRIES);
 }
+#endif
 
 /* The label, then x >= 0 as 3e-12: one digit, cut off. */
 PU__FN void pu__put_power(pu__text *text, const char *label, double x)
@@ -35504,6 +35679,7 @@ PU_DEF const char *pu_check_explain(const pu_check_report *report, int full, cha
     return text;
 }
 
+#ifndef PU_NO_FLAT
 /* ------------------------------------------------------------------------------------------------
    >>flat   a handle with keys and values, for bindings from other languages
    A key of the model is kept until the model is made of all of them; a key of the options goes to its field at once.
@@ -36415,8 +36591,10 @@ PU_DEF double pu_flat_param_natural(pu_flat *f, pu_int i, double theta)
 {
     return pu__flat_param(f, i) ? pu_param_natural(&f->param, theta) : (double)NAN;
 }
+#endif /* PU_NO_FLAT */
 
 #pragma pop_macro("I")
+
 #ifdef __cplusplus
 }
 #endif

@@ -33,6 +33,7 @@ LEFT_OUT=(
     'compile/@(gcc|clang).c1?       C11 and C17; C99 is there'
     'compile/@(gcc.c99|g++.c++11)   all of double, float, plain, OpenMP and static together; half of it is there'
     'compile/@(g++.c++17|clang++.c++11)  the other C++ standard; each compiler has one'
+    'compile/left_out.*             each switch that leaves storeys out alone, in C and C++; all of them together are there'
     'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
     'programs/user_ops              instructions of operators that users write, counted by valgrind'
     'programs/team_mpi               processes of a team killed 20 times, all of them with two threads; 2 kills are there'
@@ -509,6 +510,7 @@ job_switches()  # LANGUAGE: c or c++; [part]
         flags=("-D$switch=")    # empty, as a #define in the source has it
         case $switch in
             PU_IMPLEMENTATION | PU_CUDA) continue ;;    # always there; compiled by nvcc, in compile/nvcc and cuda/nvcc
+            PU_NO_SERIES | PU_NO_FOURIER | PU_NO_EXACT | PU_NO_MODELS | PU_NO_FIT | PU_NO_FLAT) continue ;; # compile/left_out
             PU_FLOAT) ;;
             PU_STATIC | PU_NO_MALLOC | PU_NO_STDIO | PU_NO_OPENMP) all+=("${flags[@]}") ;;
             PU_ASSERT)
@@ -547,6 +549,152 @@ job_switches()  # LANGUAGE: c or c++; [part]
     end_of_checks
 }
 
+# Storeys that switches leave out. One of the functions that go with each is beside it.
+LEFT_OUT_BY=(
+    "PU_NO_SERIES pu_op_ar"
+    "PU_NO_FOURIER pu_fft_run"
+    "PU_NO_EXACT pu_exact"
+    "PU_NO_MODELS pu_model_set"
+    "PU_NO_FIT pu_fit"
+    "PU_NO_FLAT pu_flat_new"
+)
+LEFT_OUT_TOGETHER=(-DPU_NO_SERIES -DPU_NO_FOURIER -DPU_NO_EXACT -DPU_NO_MODELS)    # which imply the other two
+
+# left_out_sources: what is made of pu.h for them. sizes.h: SIZE(pu_op) for each type that is written out; functions.txt: the
+# public functions; functions.c: uses all of them but those that a line KEEP_OUT(name) in kept_out.h names
+left_out_sources()
+{
+    awk '/end of the header part/ { exit }
+         match($0, /^(} pu_[a-z_]+;|struct pu_[a-z_]+ \{)/) { gsub(/^(} |struct )|;.*| \{.*/, ""); print "SIZE(" $0 ")" }' \
+        pu.h >build/link/sizes.h
+    awk '/end of the header part/ { exit }
+         /^PU_DEF/ && match($0, /pu_[a-z_]+\(/) { print substr($0, RSTART, RLENGTH - 1) }' pu.h >build/link/functions.txt
+    { [[ $(wc -l <build/link/sizes.h) -gt 50 && $(wc -l <build/link/functions.txt) -gt 140 ]]; } ||
+        { echo "pu.h has fewer types or functions than it should have"; return 1; }
+}
+
+# functions_but FILE: a program that uses all public functions of pu.h but those named in FILE
+functions_but()
+{
+    echo '#include "pu.h"'
+    echo 'typedef void (*any_function)(void);'
+    echo 'extern any_function used[];'
+    echo 'any_function used[] = {'
+    grep -vxFf "$1" build/link/functions.txt | sed 's/.*/    (any_function)&,/'
+    echo '    0};'
+    echo 'int main(void) { return used[0] == 0; }'
+}
+
+# What a call of something left out says, where it is compiled. The names go to build/link/left_out.NAME.gone.
+left_out_gone()     # NAME SWITCHES EXPECTED COMPILER...
+{
+    local base=build/link/left_out.$1 switches=$2 expected=$3 said
+    shift 3
+    functions_but /dev/null >"$base.all.c"
+    said=$("$@" -fsyntax-only -Wno-error -fmax-errors=0 "$base.all.c" 2>&1 || true)
+    grep -oE "error: .*pu_[a-z_]+.* is unavailable: left out by .*" <<<"$said" >"$base.words" || true
+    grep -oE "pu_[a-z_]+" <<<"$(sed "s/ is unavailable.*//" "$base.words")" | sort -u |
+        grep -xFf build/link/functions.txt >"$base.gone" || true
+    grep -qx "$expected" "$base.gone" || { echo "$switches: a call of $expected compiles"; head -n 5 <<<"$said"; return 1; }
+    if [[ $switches != *" "* ]] && grep -v "$switches" "$base.words" | grep -vE "PU_NO_FLAT|PU_NO_FIT"; then
+        echo "$switches: a message that does not name it"
+        return 1
+    fi
+}
+
+# An implementation without some storeys: what is left has bodies and gives the numbers of the whole library, what is not is
+# refused in words by the compiler, and by the program where it is asked for when that runs.
+left_out_program()  # NAME EXPECTED FLAGS...
+{
+    local base=build/link/left_out.$1 name=$1 expected=$2 compiler=("${STRICT_C[@]}" -O0 -Ibuild/link) switches
+    shift 2
+    switches=${*//-D/}
+    if [[ $name == c++* ]]; then compiler=("${STRICT_CXX[@]}" -x c++ -O0 -Ibuild/link); fi
+    "${compiler[@]}" "$@" -c tests/compile/impl.c -o "$base.o" &&
+        "${compiler[@]}" "$@" tests/compile/left_out.c -x none "$base.o" -o "$base" -lm || return
+    if ! "$base" >"$base.txt"; then cat "$base.txt"; return 1; fi
+    if [[ ! $expected ]]; then return 0; fi
+    # lines that the whole library does not print
+    if grep -vxFf "${base%."$name"}.${name%%.*}.whole.txt" "$base.txt"; then return 1; fi
+    left_out_gone "$name" "$switches" "$expected" "${compiler[@]}" "$@" || return
+    # exactly what is not gone is defined
+    nm -g --defined-only "$base.o" | awk '$2 == "T" { print $3 }' | sort >"$base.there"
+    if ! diff <(sort build/link/functions.txt | grep -vxFf "$base.gone") "$base.there"; then return 1; fi
+    functions_but "$base.gone" >"$base.use.c"
+    "${compiler[@]}" "$@" "$base.use.c" -x none "$base.o" -o "$base.use" -lm && "$base.use"
+}
+
+# Private functions of what is left out, in a unit that has all of it static and is optimised: none.
+left_out_code()
+{
+    local base=build/link/left_out.code there
+    "${STRICT_C[@]}" -O1 -Ibuild/link -DLEFT_OUT_ALONE "${LEFT_OUT_TOGETHER[@]}" tests/compile/left_out.c -o "$base" -lm &&
+        "$base" >"$base.txt" || return
+    there=$(nm "$base" |
+        grep -oE ' pu__(ar|ssm|chain|fft|fourier|lattice|kalman|dense_prepare|dual|cells|fit|newton)_[a-z_]+' || true)
+    if [[ $there ]]; then echo "still there:$there"; return 1; fi
+}
+
+# left_out_syntax COMPILER FLAGS...: compiles without a warning; C in double and float, C++ in one of them
+left_out_syntax()
+{
+    local flags=("${STRICT[@]}" "${EXTRA_FLAGS[@]}" -fsyntax-only -I.) with=$1
+    shift
+    case $with in
+        g++) g++ -x c++ -std=c++11 "${flags[@]}" "$@" tests/compile/impl.c ;;
+        clang++) clang++ -x c++ -std=c++11 "${flags[@]}" "$@" -DPU_FLOAT tests/compile/impl.c ;;
+        *)
+            "$with" -std=c99 "${flags[@]}" "$@" tests/compile/impl.c &&
+                "$with" -std=c99 "${flags[@]}" "$@" -DPU_FLOAT tests/compile/impl.c
+            ;;
+    esac
+}
+
+# Switches that leave storeys out, each alone, all together and some of them; in C++ the programs are those of all together. As
+# a part: all together in C.
+job_left_out()  # LANGUAGE: c or c++; [part]
+{
+    local language=$1 part=${2:-} entry words compiler several more=() some=()
+    if [[ $language == c++ ]] && ! have g++; then job_skip 1 "no g++"; return; fi
+    if [[ $(echo '__has_attribute(unavailable)' | "${CC_CMD[@]}" -E -P -xc - 2>&1 | tail -n 1) != 1 ]]; then
+        job_skip 1 "the compiler has no attribute that refuses a call (gcc from 12 on, clang)"
+        return
+    fi
+    left_out_sources || return
+    if ! left_out_program "$language.whole" ""; then echo "the whole library"; return 1; fi
+    check "all together" left_out_program "$language.all$part" pu_fit "${LEFT_OUT_TOGETHER[@]}"
+    if [[ $language == c ]]; then check "their code is gone" left_out_code; fi
+    for entry in "${LEFT_OUT_BY[@]}"; do
+        read -ra words <<<"$entry"
+        if [[ ! $part && $language == c ]]; then
+            check "${words[0]}" left_out_program "$language.${words[0]}" "${words[1]}" "-D${words[0]}"
+        fi
+        more+=("-D${words[0]}")
+    done
+    some=("${more[*]}" "${more[@]}")
+    if [[ $part ]]; then some=("${more[*]}"); fi
+    for compiler in gcc clang; do
+        if [[ $language == c++ ]]; then compiler=${compiler/gcc/g}++; fi
+        if ! have "$compiler"; then skip "$compiler"; continue; fi
+        for several in "${some[@]}"; do
+            read -ra words <<<"$several"
+            check "$compiler ${several//-D/}" left_out_syntax "$compiler" "${words[@]}"
+        done
+    done
+    if [[ ! $part && $language == c ]] && have gcc; then
+        for several in "-DPU_NO_SERIES -DPU_NO_EXACT" "-DPU_NO_SERIES -DPU_NO_FIT" "-DPU_NO_FOURIER -DPU_NO_MODELS" \
+            "-DPU_NO_FOURIER -DPU_NO_EXACT -DPU_NO_FIT" "-DPU_NO_EXACT -DPU_NO_FIT -DPU_NO_STDIO -DPU_NO_MALLOC"; do
+            read -ra words <<<"$several"
+            check "gcc ${several//-D/}" left_out_syntax gcc "${words[@]}"
+        done
+        check "gcc, all, static" gcc -std=c99 -O0 -S -o /dev/null -I. "${STRICT[@]}" "${EXTRA_FLAGS[@]}" \
+            "${more[@]}" -DPU_NO_STDIO -DPU_NO_MALLOC tests/compile/static.c
+    fi
+    check "PU_CUDA needs series" refuses_to_compile "PU_CUDA has kernels for series" "${STRICT_C[@]}" -fsyntax-only \
+        -DPU_CUDA -DPU_NO_SERIES tests/compile/decl.c
+    end_of_checks
+}
+
 # Examples and benchmarks under the strict flags, not run. By themselves they are quick to compile; `alone` means together
 # with the implementation, as their first lines tell.
 job_sources()   # FLAG SOURCES...
@@ -579,6 +727,9 @@ add_compile()
     add compile/switches_part job_switches c part
     add compile/switches.c job_switches c
     add compile/switches.c++ job_switches c++
+    add compile/left_out_part job_left_out c part
+    add compile/left_out.c job_left_out c
+    add compile/left_out.c++ job_left_out c++
     add compile/libraries job_libraries
     add compile/unfit job_unfit
     mapfile -t sources < <(find examples tests/bench -maxdepth 1 -name '*.c' 2>/dev/null | sort)

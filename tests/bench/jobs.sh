@@ -123,6 +123,7 @@ cmd_bench()
     find_libraries
     case $name in
         compare | roofline | instructions) "bench_$name" "$@" ;;
+        size) tests/bench/size.sh "${CC_CMD[@]}" ;;
         *)
             sources_of tests/bench "$name"
             compile_programs build/bench "${SOURCES[@]}" || die "a benchmark does not compile"

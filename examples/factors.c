@@ -191,15 +191,56 @@ static pu_options exact_options(const fit_flags *flags)
     return o;
 }
 
-/* An L-BFGS that its number of steps has ended goes on, unless --steps says how many. */
+/* An L-BFGS that its number of steps has ended goes on, unless --steps says how many, until parameters are within about a hundredth of
+   their standard errors. */
 static void fit_on(pu_model *model, const pu_data *data, const pu_fit_options *options, const fit_flags *flags, fitted *r)
 {
     pu_fit_options more = *options;
     pu_fit_report first = r->report;
     if (flags->steps || r->report.stop != PU_FIT_STEPS || strncmp(r->report.plan, "L-BFGS", 6)) return;
-    more.optimizer = PU_LBFGS, more.steps = 5000;
+    more.optimizer = PU_LBFGS, more.steps = 5000, more.tolerance = 0.01 * sqrt((double)model->params / (double)data->n);
     fit_run(model, data, &more, NULL, r->theta, &r->report);
-    r->report.step += first.step, r->report.gradients += first.gradients, r->report.seconds += first.seconds;
+    r->report.step += first.step, r->report.gradients += first.gradients;
+}
+
+/* Where a fit begins. Of complete data and up to 512 columns the library's start is the maximum already. Else probabilistic PCA of some rows
+   whose gaps are filled by means, in closed form; what that makes too small is made up for, and each column has its own noise. */
+static void start_factors(const sheet *s, const request *ask, const pu_data *data, uint64_t seed, fitted *r)
+{
+    const pu_int M = s->m, D = r->factors, most = 10000000 / M + 4 * D + 10, n = s->n < most ? s->n : most;
+    pu_model ppca;
+    pu_real *y, *theta;
+    pu_data filled;
+    pu_int i, j, d;
+    need(pu_model_start(&r->model, data, seed, r->theta, &r->told), &r->told);
+    if ((!s->gaps && !s->seen && (M <= 512 || ask->method == PPCA)) || D >= M) return;
+    memset(&ppca, 0, sizeof ppca);
+    y = need_reals(n * M);
+    for (i = 0; i < n; i++) {
+        const pu_int row = (pu_int)((double)i * ((double)s->n / (double)n));
+        for (j = 0; j < M; j++) {
+            const pu_real value = s->y[row * M + j];
+            y[i * M + j] = value != value || (s->seen && !s->seen[row * M + j]) ? PU_R(0) : value;
+        }
+    }
+    filled = pu_data_full(n, M, y);
+    need(pu_model_ppca(&ppca, M, D, &r->told), &r->told);
+    theta = need_reals(ppca.params);
+    need(pu_model_start(&ppca, &filled, seed, theta, &r->told), &r->told);
+    for (j = 0; j < M; j++) {
+        double there = 0, square = 0, communality = 0;
+        for (i = 0; i < n; i++) there += y[i * M + j] < 0 || y[i * M + j] > 0, square += (double)y[i * M + j] * (double)y[i * M + j];
+        there = fmax(there, 1);
+        for (d = 0; d < D; d++) {
+            r->theta[j * D + d] = (pu_real)((double)theta[j * D + d] * sqrt((double)n / there));
+            communality += (double)r->theta[j * D + d] * (double)r->theta[j * D + d];
+        }
+        r->theta[M * D + j] = theta[M * D + j];
+        if (ask->method != PPCA) r->theta[M * D + M + j] = (pu_real)-log(fmax(square / there - communality, 0.05 * square / there + 1e-6));
+    }
+    if (ask->method == PPCA) r->theta[M * D + M] = theta[M * D + M];
+    pu_model_free(&ppca);
+    free(y), free(theta);
 }
 
 static fitted *fit_factors(const sheet *s, const request *ask, fit_flags *flags, pu_int factors)
@@ -207,15 +248,21 @@ static fitted *fit_factors(const sheet *s, const request *ask, fit_flags *flags,
     fitted *r = (fitted *)need_bytes(sizeof *r);
     const pu_data data = rows_of(s, 0, s->n);
     pu_fit_options options;
-    double scale = 0;
+    double scale = 0, began;
     pu_int j;
     r->factors = factors;
     need((ask->method == PPCA ? pu_model_ppca : pu_model_factors)(&r->model, s->m, factors, &r->told), &r->told);
     r->theta = need_reals(r->model.params);
-    need(pu_model_start(&r->model, &data, (uint64_t)flags->seed, r->theta, &r->told), &r->told);
+    began = seconds();
+    start_factors(s, ask, &data, (uint64_t)flags->seed, r);
     fit_flags_options(flags, &options);
+    if (!s->gaps && !s->seen && ask->method != PPCA && s->m > 512 && options.gradient.kind == PU_EXACT && !(flags->rate > 0)) {
+        options.optimizer = PU_LBFGS; /* from so near */
+        if (!options.steps) options.steps = 500;
+    }
     fit_run(&r->model, &data, &options, NULL, r->theta, &r->report);
-    if (!fit_interrupted) fit_on(&r->model, &data, &options, flags, r);
+    if (!fit_interrupted && !s->seen) fit_on(&r->model, &data, &options, flags, r);
+    r->report.seconds = seconds() - began;
     fit_nll(&r->model, r->theta, &data, &options.gradient, NULL, &r->nll, &r->nll_se, &r->told);
     for (j = 0; j < s->m && !ask->standardise; j++) { /* densities of x, not of y */
         pu_int i;
@@ -733,7 +780,7 @@ static void print_warnings(const sheet *s, const request *ask, const result *r)
             printf("  %s has no noise left (a Heywood case): the factors reproduce it; fewer factors, or more rows\n", column_name(s, j));
     if (ask->method != PPCA && (double)f->factors > (2 * m + 1 - sqrt(8 * m + 1)) / 2)
         printf("  %ld factors are more than the covariance of %ld columns can tell apart\n", (long)f->factors, (long)s->m);
-    for (d = 0; d < f->factors && r->has_errors; d++) {
+    for (d = 0; d < f->factors && f->factors > 1 && r->has_errors; d++) {
         double error = 0, size = 0;
         for (j = 0; j < s->m; j++) error += pow(r->se[j * f->factors + d], 2), size += pow(r->loading[j * f->factors + d], 2);
         if (error > size / 2) printf("  factor %ld is hardly told apart from another one of its strength: its loadings have large errors%s\n", (long)d + 1, ask->rotate ? "" : "; --rotate varimax may help");

@@ -692,6 +692,9 @@ static void print_all(const sheet *s, const fitted *r, double prior, const check
     printf("  NLL %.6f%s\n  %ld steps, %ld gradients in %.2f s (%s); %.0f MB\n  %s\n", r->nll, r->method == NEURAL ? ", without the prior of the weights" : "", (long)r->report.step,
            (long)r->report.gradients, r->report.seconds, pu_fit_stop_text(r->report.stop), peak_mb(), r->report.last.plan);
     if (r->method == NEURAL && !r->C) printf("  the uncertainty of the weights is not known (more than %d of them, or the data do not identify them), and not in the intervals\n", MOST_PARAMS);
+    if (r->n <= s->p + 1 && r->method != NEURAL && r->noise < 0.01 * r->flat)
+        printf("  %ld columns explain %ld rows with hardly any noise: the likelihood has no maximum there, the noise is at a floor, and the\n"
+               "  standard deviations mean little; fewer --columns, or more rows\n", (long)s->p, (long)r->n);
     if (r->report.status == PU_INEXACT) printf("  rounding has taken more than half of the digits: columns are nearly combinations of each other\n");
     if (r->report.stop == PU_FIT_STEPS) printf("  the fit has used all its steps: more --steps may improve it\n");
 }

@@ -556,6 +556,8 @@ static inline void frame_choose(frame *f)
         const frame_column *p = f->column + f->term[c].place;
         if (f->term[c].level >= 0) continue;
         if (!(fmax(fabs(p->low), fabs(p->high)) < 1e100)) fail(1, p->name, "has numbers beyond 1e100, whose squares are none: take a larger unit");
+        if (fmax(fabs(p->low), fabs(p->high)) > 9007199254740992.0)
+            frame_note(f, "%s has numbers beyond 2^53, of which neighbours fall together; is it a number of something? --exclude leaves it out", p->name);
         if (p->high - p->low < 1e-100) fail(1, p->name, "has differences below 1e-100, whose squares vanish: take a smaller unit");
     }
 }

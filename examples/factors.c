@@ -258,7 +258,7 @@ static fitted *fit_factors(const sheet *s, const request *ask, fit_flags *flags,
     fit_flags_options(flags, &options);
     if (!s->gaps && !s->seen && ask->method != PPCA && s->m > 512 && options.gradient.kind == PU_EXACT && !(flags->rate > 0)) {
         options.optimizer = PU_LBFGS; /* from so near */
-        if (!options.steps) options.steps = 500;
+        if (!options.steps) options.steps = 500, options.tolerance = 0.01 * sqrt((double)r->model.params / (double)s->n);
     }
     fit_run(&r->model, &data, &options, NULL, r->theta, &r->report);
     if (!fit_interrupted && !s->seen) fit_on(&r->model, &data, &options, flags, r);

@@ -25,7 +25,7 @@
 #include "common/frame.h"
 #include "common/rotation.h"
 
-enum { PPCA = 1, CHUNK = 512, SHOWN = 40, WIDE = 8, CANDIDATES = 200 }; /* rows at a time; columns, factors that are shown */
+enum { PPCA = 1, CHUNK = 512, SHOWN = 40, WIDE = 8, CANDIDATES = 200, WARNINGS = 12 }; /* rows at a time; columns, factors that are shown */
 
 /* What the command line asks for. */
 typedef struct {
@@ -75,6 +75,8 @@ typedef struct {
     double read;
     int has_errors;
     const char *no_errors; /* why */
+    char warning[WARNINGS][300];
+    int warnings;
     double *block;      /* which the next are in */
     double *loading, *se, *noise, *noise_se, *mean_se, *share; /* M x D, M; share: D, of all variance */
 } result;
@@ -623,7 +625,7 @@ static void panel(const svg_plot *p, double height, const char *title)
     if (p->below > 0) fprintf(p->file, "<svg class=\"plot\" y=\"%.0f\" width=\"480\" height=\"%.0f\" viewBox=\"0 0 480 %.0f\">\n", p->below, height, height);
     else
         fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\" role=\"img\" aria-label=\"%s\">\n", height, title);
-    fprintf(p->file, "<text x=\"8\" y=\"18\" font-weight=\"bold\">%s</text>\n", title);
+    if (p->below > 0) fprintf(p->file, "<text x=\"8\" y=\"18\" font-weight=\"bold\">%s</text>\n", title);
 }
 
 /* Loadings of the columns, in their standard deviations: colour is the sign, strength the size. Returns the height. */
@@ -664,7 +666,7 @@ static double draw_shares(const result *r, FILE *file, double below)
     memset(&p, 0, sizeof p);
     p.file = file, p.below = below, p.top = 10, p.height = 160;
     p.title = "share of the variance", p.x_label = "factor", p.y_label = "share of the variance, %";
-    p.x0 = 0.4, p.x1 = (double)D + 0.6;
+    p.x0 = 0.5, p.x1 = fmax((double)D, 8) + 0.5; /* whole numbers on the axis */
     for (d = 0; d < D; d++) p.y1 = fmax(p.y1, 105 * r->share[d]);
     svg_begin(&p);
     for (d = 0; d < D; d++)
@@ -683,7 +685,7 @@ static double draw_candidates(const request *ask, const result *r, FILE *file, d
     memset(&p, 0, sizeof p);
     p.file = file, p.below = below, p.top = 10, p.height = 180, p.title = "numbers of factors", p.x_label = "factors";
     p.y_label = ask->choose ? "error of hidden entries" : "BIC above the best";
-    p.x0 = 0.5, p.x1 = 1.5, p.y0 = HUGE_VAL, p.y1 = -HUGE_VAL;
+    p.x0 = 0.5, p.x1 = 8.5, p.y0 = HUGE_VAL, p.y1 = -HUGE_VAL;
     for (i = 0; i < r->candidates; i++) {
         const double value = ask->choose ? r->tried[i].rmse : r->tried[i].bic;
         if (value < best) best = value, at = (double)r->tried[i].factors;
@@ -767,25 +769,34 @@ static const char *coordinates(const request *ask)
 
 static const char *units(const request *ask) { return ask->standardise ? "of standardised columns" : "in the units of the columns"; }
 
-/* What a reader must know of the fit. */
-static void print_warnings(const sheet *s, const request *ask, const result *r)
+/* What a reader must know of the fit: lines for the terminal and the page. */
+static void warn(result *r, const char *format, ...)
+{
+    va_list list;
+    if (r->warnings == WARNINGS) return;
+    va_start(list, format);
+    vsnprintf(r->warning[r->warnings++], sizeof r->warning[0], format, list);
+    va_end(list);
+}
+
+static void find_warnings(const sheet *s, const request *ask, result *r)
 {
     const fitted *f = r->fit;
     const double m = (double)s->m;
     pu_int j, d;
-    if (f->report.status == PU_INEXACT) printf("  rounding has taken more than half of the digits of the last gradient: the columns are nearly combinations of each other\n");
-    if (f->report.stop == PU_FIT_STEPS) printf("  the fit has used all its steps: more --steps may improve it\n");
+    if (f->report.status == PU_INEXACT) warn(r, "rounding has taken more than half of the digits of the last gradient: columns are nearly combinations of each other");
+    if (f->report.stop == PU_FIT_STEPS) warn(r, "the fit has used all its steps: more --steps may improve it");
     for (j = 0; j < s->m && ask->method != PPCA; j++)
-        if (r->noise[j] < 1e-3 * s->unit[j])
-            printf("  %s has no noise left (a Heywood case): the factors reproduce it; fewer factors, or more rows\n", column_name(s, j));
+        if (r->noise[j] < 1e-3 * s->unit[j]) warn(r, "%s has no noise left (a Heywood case): the factors reproduce it; fewer factors, or more rows", column_name(s, j));
     if (ask->method != PPCA && (double)f->factors > (2 * m + 1 - sqrt(8 * m + 1)) / 2)
-        printf("  %ld factors are more than the covariance of %ld columns can tell apart\n", (long)f->factors, (long)s->m);
+        warn(r, "%ld factors are more than the covariance of %ld columns can tell apart", (long)f->factors, (long)s->m);
     for (d = 0; d < f->factors && f->factors > 1 && r->has_errors; d++) {
         double error = 0, size = 0;
         for (j = 0; j < s->m; j++) error += pow(r->se[j * f->factors + d], 2), size += pow(r->loading[j * f->factors + d], 2);
-        if (error > size / 2) printf("  factor %ld is hardly told apart from another one of its strength: its loadings have large errors%s\n", (long)d + 1, ask->rotate ? "" : "; --rotate varimax may help");
+        if (error > size / 2)
+            warn(r, "factor %ld is hardly told apart from another one of its strength: its loadings have large errors%s", (long)d + 1, ask->rotate ? "" : "; --rotate varimax may help");
     }
-    if (!r->has_errors && r->no_errors) printf("  no standard errors: %s\n", r->no_errors);
+    if (!r->has_errors && r->no_errors) warn(r, "no standard errors: %s", r->no_errors);
 }
 
 static void print_candidates(const sheet *s, const request *ask, const result *r)
@@ -842,6 +853,7 @@ static void print_all(const sheet *s, const request *ask, const result *r)
     const fitted *f = r->fit;
     double mean = 0;
     pu_int j;
+    int k;
     for (j = 0; j < s->m; j++) mean += r->noise[j] / (double)s->m;
     printf("%s, %ld rows, %ld columns, %ld gaps; %ld factors%s\n", method_name(ask), (long)s->n, (long)s->m, s->gaps, (long)f->factors,
            !r->is_chosen ? "" : ask->choose ? " (chosen by hidden entries)" : " (chosen by BIC)");
@@ -857,7 +869,7 @@ static void print_all(const sheet *s, const request *ask, const result *r)
            ask->standardise ? ", of standardised columns" : "", 2 * f->nll * (double)s->n + parameters(s, ask, f->factors) * log((double)s->n));
     printf("  %ld steps, %ld gradients in %.2f s (%s); reading %.2f s; %.0f MB\n  %s\n", (long)f->report.step, (long)f->report.gradients, f->report.seconds,
            pu_fit_stop_text(f->report.stop), r->read, peak_mb(), f->report.last.plan);
-    print_warnings(s, ask, r);
+    for (k = 0; k < r->warnings; k++) printf("  %s\n", r->warning[k]);
 }
 
 /* {"a": 1, "b": 2}, or with lists {"a": [..], "b": [..]}: numbers for each column. */
@@ -969,7 +981,8 @@ static void write_report(const sheet *s, const request *ask, const result *r, co
         report_answer(&page, "%ld factor%s explain%s %.0f %% of the variance of %ld columns.", (long)D, D > 1 ? "s" : "", D > 1 ? "" : "s", 100 * share_of_all(r), (long)s->m);
     report_text(&page, "%s of %ld rows by maximum likelihood, with %ld gaps. %s.", ask->method == PPCA ? "Probabilistic PCA" : "Factor analysis", (long)s->n, s->gaps,
                 !r->is_chosen ? "The number of factors was given" : ask->choose ? "The number of factors was chosen by hidden entries" : "The number of factors was chosen by BIC");
-    for (i = 0; i < s->f.notes; i++) report_text(&page, "%s", s->f.note[i]);
+    for (i = 0; i < s->f.notes; i++) report_text(&page, "Of the table: %s.", s->f.note[i]);
+    for (i = 0; i < r->warnings; i++) report_text(&page, "Take care: %s.", r->warning[i]);
     report_section(&page, "Loadings");
     report_figure(&page);
     (void)draw_loadings(s, r, page.file, 0);
@@ -1013,7 +1026,7 @@ static int read_options(int argc, char **argv, request *ask, frame *f, fit_flags
     memset(ask, 0, sizeof *ask);
     frame_default(f), fit_flags_default(flags);
     ask->factors = "auto", ask->most = 20, ask->rows = 400, ask->columns = 12, ask->rank = 3, ask->lost = 0.1;
-    need_silent = 1; /* print_warnings tells */
+    need_silent = 1; /* find_warnings tells */
     flags->gradient = 0, flags->steps = 0, flags->rate = 0; /* exact; what the library advises */
     n += frame_flags_table(f, list + n);
     list[n++] = opt_choice("method", "a noise for each column, or one for all", &ask->method, "factors,ppca");
@@ -1076,6 +1089,7 @@ int main(int argc, char **argv)
         }
     }
     read_result(&s, &ask, &flags, &r);
+    find_warnings(&s, &ask, &r);
     rows = s.n < 2000 ? s.n : 2000;
     two = (double *)need_bytes(2 * (size_t)rows * sizeof *two);
     if (ask.scores || ask.svg || ask.report) write_scores(&s, &r, &exact, ask.scores, rows, two);

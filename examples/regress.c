@@ -572,13 +572,13 @@ static double draw_coefficients(const sheet *s, const fitted *r, FILE *file, dou
     step = svg_step(p.x1 - p.x0, 6);
     if (below > 0) fprintf(file, "<svg class=\"plot\" y=\"%.0f\" width=\"480\" height=\"%.0f\" viewBox=\"0 0 480 %.0f\">\n", below, p.bottom + 46, p.bottom + 46);
     else fprintf(file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\" role=\"img\" aria-label=\"coefficients\">\n", p.bottom + 46);
-    fprintf(file, "<text x=\"8\" y=\"18\" font-weight=\"bold\">coefficients</text>\n");
+    if (below > 0) fprintf(file, "<text x=\"8\" y=\"18\" font-weight=\"bold\">coefficients</text>\n");
     for (tick = ceil(p.x0 / step); tick * step <= p.x1 + 1e-9 * step; tick++) {
         svg_number(text, sizeof text, tick + 0.0, step);
         fprintf(file, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", tick > -0.5 && tick < 0.5 ? "axis" : "grid", svg_x(&p, tick * step), p.top, p.bottom);
         svg_text(&p, svg_x(&p, tick * step), p.bottom + 18, "middle", text);
     }
-    svg_text(&p, (p.left + p.right) / 2, p.bottom + 40, "middle", "standard deviations of the response for one of the column");
+    svg_text(&p, (p.left + p.right) / 2, p.bottom + 40, "middle", "in standard deviations");
     for (i = 0; i < count; i++) {
         const double y = p.top + 14 + 16 * (double)i, unit = r->scale[chosen[i]] / r->scale[0], b = r->b[chosen[i]] * unit, e = 1.96 * r->sd[chosen[i]] * unit;
         fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\" font-size=\"12\">", p.left - 8, y + 4);
@@ -602,6 +602,10 @@ static double draw_dots(const char *title, const char *x_label, const char *y_la
     for (i = 0; i < n; i++)
         p.x0 = fmin(p.x0, x[i]), p.x1 = fmax(p.x1, x[i]), p.y0 = fmin(p.y0, y[i]), p.y1 = fmax(p.y1, y[i]);
     if (!(p.x1 - p.x0 > 1e-9 * fmax(fabs(p.x0), fabs(p.x1)))) p.x0 -= 1 + fabs(p.x0) / 100, p.x1 += 1 + fabs(p.x1) / 100;
+    {
+        const double wide = 0.03 * (p.x1 - p.x0), high = 0.03 * (p.y1 - p.y0); /* room for dots */
+        p.x0 -= wide, p.x1 += wide, p.y0 -= high, p.y1 += high;
+    }
     svg_begin(&p);
     ends[0] = diagonal ? fmax(p.x0, p.y0) : p.x0, ends[1] = diagonal ? fmin(p.x1, p.y1) : p.x1;
     line[0] = diagonal ? ends[0] : 0, line[1] = diagonal ? ends[1] : 0;
@@ -681,8 +685,24 @@ static void print_check(const char *what, const char *unit, const check *c)
            c->flat, 100 * c->coverage, c->score, c->score_flat);
 }
 
+/* What a reader must know of the fit: lines for the terminal and the page. Returns how many. */
+static int find_warnings(const sheet *s, const fitted *r, const char *list[5])
+{
+    int n = 0;
+    if (r->method == NEURAL && !r->C)
+        list[n++] = "the uncertainty of the weights is not known (more than 500 of them, or the data do not identify them), and not in the intervals";
+    if (r->n <= s->p + 1 && r->method != NEURAL && r->noise < 0.01 * r->flat)
+        list[n++] = "as many columns as rows explain the response with hardly any noise: the likelihood has no maximum there, the noise is at a floor, and standard deviations mean little; fewer --columns, or more rows";
+    if (r->report.status == PU_INEXACT) list[n++] = "rounding has taken more than half of the digits: columns are nearly combinations of each other";
+    if (r->report.stop == PU_FIT_STEPS) list[n++] = "the fit has used all its steps: more --steps may improve it";
+    return n;
+}
+
 static void print_all(const sheet *s, const fitted *r, double prior, const check *hidden, const check *predicted)
 {
+    const char *warnings[5];
+    const int count = find_warnings(s, r, warnings);
+    int k;
     printf("%s of %s on %ld columns, %ld rows\n", method_words[r->method], s->f.term[0].name, (long)s->p, (long)r->n);
     if (r->method != NEURAL) print_coefficients(s, r);
     if (r->method == NEURAL) printf("  %ld hidden units, %ld weights of prior precision %g\n", (long)r->hidden, (long)r->params - 2, prior);
@@ -691,12 +711,7 @@ static void print_all(const sheet *s, const fitted *r, double prior, const check
     print_check("predicted rows with a response", "", predicted);
     printf("  NLL %.6f%s\n  %ld steps, %ld gradients in %.2f s (%s); %.0f MB\n  %s\n", r->nll, r->method == NEURAL ? ", without the prior of the weights" : "", (long)r->report.step,
            (long)r->report.gradients, r->report.seconds, pu_fit_stop_text(r->report.stop), peak_mb(), r->report.last.plan);
-    if (r->method == NEURAL && !r->C) printf("  the uncertainty of the weights is not known (more than %d of them, or the data do not identify them), and not in the intervals\n", MOST_PARAMS);
-    if (r->n <= s->p + 1 && r->method != NEURAL && r->noise < 0.01 * r->flat)
-        printf("  %ld columns explain %ld rows with hardly any noise: the likelihood has no maximum there, the noise is at a floor, and the\n"
-               "  standard deviations mean little; fewer --columns, or more rows\n", (long)s->p, (long)r->n);
-    if (r->report.status == PU_INEXACT) printf("  rounding has taken more than half of the digits: columns are nearly combinations of each other\n");
-    if (r->report.stop == PU_FIT_STEPS) printf("  the fit has used all its steps: more --steps may improve it\n");
+    for (k = 0; k < count; k++) printf("  %s\n", warnings[k]);
 }
 
 static void json_names(json *j, const sheet *s, const char *key, const double *x)
@@ -772,7 +787,8 @@ static void write_report(const sheet *s, const request *ask, const fitted *r, co
                          char **argv, int count, const option *list)
 {
     report_page page = report_open(ask->report, "regress: report");
-    const char *name = s->f.term[0].name;
+    const char *name = s->f.term[0].name, *warnings[5];
+    const int warned = find_warnings(s, r, warnings);
     int i;
     if (!page.file) return;
     if (hidden->count)
@@ -780,7 +796,8 @@ static void write_report(const sheet *s, const request *ask, const fitted *r, co
     else
         report_answer(&page, "%ld columns explain %.0f %% of the variance of %s: the noise is %.3g of %.3g.", (long)s->p, 100 * (1 - r->rmse * r->rmse / (r->flat * r->flat)), name, r->noise, r->flat);
     report_text(&page, "%s of %s on %ld columns, %ld rows.", method_words[r->method], name, (long)s->p, (long)r->n);
-    for (i = 0; i < s->f.notes; i++) report_text(&page, "%s", s->f.note[i]);
+    for (i = 0; i < s->f.notes; i++) report_text(&page, "Of the table: %s.", s->f.note[i]);
+    for (i = 0; i < warned; i++) report_text(&page, "Take care: %s.", warnings[i]);
     if (r->method != NEURAL) report_coefficients(&page, s, r);
     report_section(&page, "Predictions");
     report_figure(&page);

@@ -622,9 +622,11 @@ static void fill_gaps(sheet *s, result *r, const pu_options *options, const requ
 /* The opening of a panel that draws itself: a title, and room. */
 static void panel(const svg_plot *p, double height, const char *title)
 {
-    if (p->below > 0) fprintf(p->file, "<svg class=\"plot\" y=\"%.0f\" width=\"480\" height=\"%.0f\" viewBox=\"0 0 480 %.0f\">\n", p->below, height, height);
+    if (p->below > 0)
+        fprintf(p->file, "<svg class=\"plot\" y=\"%.0f\" width=\"480\" height=\"%.0f\" viewBox=\"0 0 480 %.0f\">\n", p->below, height, height);
     else
-        fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\" role=\"img\" aria-label=\"%s\">\n", height, title);
+        fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\" role=\"img\" aria-label=\"%s\">\n",
+                height, title);
     if (p->below > 0) fprintf(p->file, "<text x=\"8\" y=\"18\" font-weight=\"bold\">%s</text>\n", title);
 }
 
@@ -638,7 +640,9 @@ static double draw_loadings(const sheet *s, const result *r, FILE *file, double 
     memset(&p, 0, sizeof p);
     p.file = file, p.below = below;
     panel(&p, height, "loadings");
-    for (d = 0; d < D; d++) fprintf(file, "<text x=\"%.1f\" y=\"38\" text-anchor=\"middle\" font-size=\"12\">%ld</text>\n", left + width * ((double)d + 0.5), (long)d + 1);
+    for (d = 0; d < D; d++)
+        fprintf(file, "<text x=\"%.1f\" y=\"38\" text-anchor=\"middle\" font-size=\"12\">%ld</text>\n", left + width * ((double)d + 0.5),
+                (long)d + 1);
     for (j = 0; j < rows; j++) {
         const double y = 44 + line * (double)j;
         double total = r->noise[j] * r->noise[j];
@@ -648,9 +652,12 @@ static double draw_loadings(const sheet *s, const result *r, FILE *file, double 
         fprintf(file, "</text>\n");
         for (d = 0; d < D; d++) {
             const double share = r->loading[j * r->fit->factors + d] / sqrt(total);
-            fprintf(file, "<g class=\"c%d\"><rect fill=\"currentColor\" opacity=\"%.2f\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></g>\n",
+            fprintf(file,
+                    "<g class=\"c%d\"><rect fill=\"currentColor\" opacity=\"%.2f\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></g>\n",
                     share < 0 ? 1 : 2, 0.05 + 0.75 * fabs(share), left + width * (double)d + 1, y, width - 2, line - 2);
-            if (width >= 30) fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" font-size=\"11\">%.2f</text>\n", left + width * ((double)d + 0.5), y + 12, share);
+            if (width >= 30)
+                fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" font-size=\"11\">%.2f</text>\n", left + width * ((double)d + 0.5),
+                        y + 12, share);
         }
     }
     fprintf(file, "</svg>\n");
@@ -671,7 +678,8 @@ static double draw_shares(const result *r, FILE *file, double below)
     svg_begin(&p);
     for (d = 0; d < D; d++)
         fprintf(file, "<g class=\"c2\"><rect fill=\"currentColor\" opacity=\"0.7\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></g>\n",
-                svg_x(&p, (double)d + 0.65), svg_y(&p, 100 * r->share[d]), svg_x(&p, (double)d + 1.35) - svg_x(&p, (double)d + 0.65), p.bottom - svg_y(&p, 100 * r->share[d]));
+                svg_x(&p, (double)d + 0.65), svg_y(&p, 100 * r->share[d]), svg_x(&p, (double)d + 1.35) - svg_x(&p, (double)d + 0.65),
+                p.bottom - svg_y(&p, 100 * r->share[d]));
     svg_end(&p);
     return p.bottom + 46;
 }
@@ -730,8 +738,10 @@ static double draw_biplot(const sheet *s, const result *r, const double *two, pu
         if (best < 0) break;
         drawn[best] = 1;
         u = r->loading[best * D] / s->unit[best] / longest * 0.85 * most, v = r->loading[best * D + 1] / s->unit[best] / longest * 0.85 * most;
-        fprintf(file, "<g class=\"c1\"><path class=\"line\" d=\"M%.1f %.1fL%.1f %.1f\"/></g>\n", svg_x(&p, 0), svg_y(&p, 0), svg_x(&p, u), svg_y(&p, v));
-        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"12\">", svg_x(&p, u) + (u < 0 ? -4 : 4), svg_y(&p, v) + (v < 0 ? 12 : -2), u < 0 ? "end" : "start");
+        fprintf(file, "<g class=\"c1\"><path class=\"line\" d=\"M%.1f %.1fL%.1f %.1f\"/></g>\n", svg_x(&p, 0), svg_y(&p, 0), svg_x(&p, u),
+                svg_y(&p, v));
+        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"12\">", svg_x(&p, u) + (u < 0 ? -4 : 4),
+                svg_y(&p, v) + (v < 0 ? 12 : -2), u < 0 ? "end" : "start");
         frame_label(file, column_name(s, best), 14);
         fprintf(file, "</text>\n");
     }
@@ -784,17 +794,20 @@ static void find_warnings(const sheet *s, const request *ask, result *r)
     const fitted *f = r->fit;
     const double m = (double)s->m;
     pu_int j, d;
-    if (f->report.status == PU_INEXACT) warn(r, "rounding has taken more than half of the digits of the last gradient: columns are nearly combinations of each other");
+    if (f->report.status == PU_INEXACT)
+        warn(r, "rounding has taken more than half of the digits of the last gradient: columns are nearly combinations of each other");
     if (f->report.stop == PU_FIT_STEPS) warn(r, "the fit has used all its steps: more --steps may improve it");
     for (j = 0; j < s->m && ask->method != PPCA; j++)
-        if (r->noise[j] < 1e-3 * s->unit[j]) warn(r, "%s has no noise left (a Heywood case): the factors reproduce it; fewer factors, or more rows", column_name(s, j));
+        if (r->noise[j] < 1e-3 * s->unit[j])
+            warn(r, "%s has no noise left (a Heywood case): the factors reproduce it; fewer factors, or more rows", column_name(s, j));
     if (ask->method != PPCA && (double)f->factors > (2 * m + 1 - sqrt(8 * m + 1)) / 2)
         warn(r, "%ld factors are more than the covariance of %ld columns can tell apart", (long)f->factors, (long)s->m);
     for (d = 0; d < f->factors && f->factors > 1 && r->has_errors; d++) {
         double error = 0, size = 0;
         for (j = 0; j < s->m; j++) error += pow(r->se[j * f->factors + d], 2), size += pow(r->loading[j * f->factors + d], 2);
         if (error > size / 2)
-            warn(r, "factor %ld is hardly told apart from another one of its strength: its loadings have large errors%s", (long)d + 1, ask->rotate ? "" : "; --rotate varimax may help");
+            warn(r, "factor %ld is hardly told apart from another one of its strength: its loadings have large errors%s", (long)d + 1,
+                 ask->rotate ? "" : "; --rotate varimax may help");
     }
     if (!r->has_errors && r->no_errors) warn(r, "no standard errors: %s", r->no_errors);
 }
@@ -833,7 +846,8 @@ static void print_loadings(const sheet *s, const request *ask, const result *r)
         if (r->noise_se[j] == r->noise_se[j]) printf(" +- %.2g", r->noise_se[j]);
         printf("\n");
     }
-    if (rows < s->m || shown < D) printf("  the other %s left out here: --loadings FILE has all of them\n", rows < s->m ? "columns are" : "factors are");
+    if (rows < s->m || shown < D)
+        printf("  the other %s left out here: --loadings FILE has all of them\n", rows < s->m ? "columns are" : "factors are");
     printf("  %-20s", "share of variance");
     for (d = 0; d < shown; d++) printf("  %8.2f %%        ", 100 * r->share[d]);
     printf("  all %.2f %%\n", 100 * share_of_all(r));
@@ -843,7 +857,8 @@ static void print_hidden(const sheet *s, const request *ask, const result *r)
 {
     const check *c = &r->hidden;
     if (!c->count) return;
-    printf("\n  %ld hidden entries: error %.4f standard deviations of their columns (column means %.4f), 95 %% intervals hold %.1f %%, mean log density %.4f\n",
+    printf("\n  %ld hidden entries: error %.4f standard deviations of their columns (column means %.4f), 95 %% intervals hold %.1f %%, mean log "
+           "density %.4f\n",
            c->count, c->rmse, c->rmse_means, 100 * c->coverage, c->score);
     if (s->is_simulated && !ask->standardise) printf("  hidden entries: error %.3f (noise 0.5)\n", c->error);
 }
@@ -859,7 +874,8 @@ static void print_all(const sheet *s, const request *ask, const result *r)
            !r->is_chosen ? "" : ask->choose ? " (chosen by hidden entries)" : " (chosen by BIC)");
     printf("device %s\n", device_name);
     print_candidates(s, ask, r);
-    if (r->is_chosen && !ask->choose && bic_without(s, ask) < r->tried[0].bic) printf("  no factor at all has a smaller BIC than one: %.3f\n", bic_without(s, ask));
+    if (r->is_chosen && !ask->choose && bic_without(s, ask) < r->tried[0].bic)
+        printf("  no factor at all has a smaller BIC than one: %.3f\n", bic_without(s, ask));
     print_loadings(s, ask, r);
     if (s->is_simulated && !ask->standardise) {
         printf("  simulated: rank %ld, noise 0.5; found: noise %.4f%s\n", ask->rank, mean, ask->method == PPCA ? "" : " on average");
@@ -867,8 +883,8 @@ static void print_all(const sheet *s, const request *ask, const result *r)
     print_hidden(s, ask, r);
     printf("\n  NLL per row %.6f%s, of all rows %.4f%s; BIC %.3f\n", f->nll, nll_error(&f->told).text, f->nll * (double)s->n,
            ask->standardise ? ", of standardised columns" : "", 2 * f->nll * (double)s->n + parameters(s, ask, f->factors) * log((double)s->n));
-    printf("  %ld steps, %ld gradients in %.2f s (%s); reading %.2f s; %.0f MB\n  %s\n", (long)f->report.step, (long)f->report.gradients, f->report.seconds,
-           pu_fit_stop_text(f->report.stop), r->read, peak_mb(), f->report.last.plan);
+    printf("  %ld steps, %ld gradients in %.2f s (%s); reading %.2f s; %.0f MB\n  %s\n", (long)f->report.step, (long)f->report.gradients,
+           f->report.seconds, pu_fit_stop_text(f->report.stop), r->read, peak_mb(), f->report.last.plan);
     for (k = 0; k < r->warnings; k++) printf("  %s\n", r->warning[k]);
 }
 
@@ -951,7 +967,8 @@ static void report_candidates(report_page *page, const sheet *s, const request *
     report_figure(page);
     (void)draw_candidates(ask, r, page->file, 0);
     report_caption(page, "%s. The lowest point is taken; where the curve is flat a smaller number is as good.",
-                   ask->choose ? "Error of the hidden entries, in standard deviations of their columns" : "BIC: twice the negative log-likelihood, and log(rows) for each parameter");
+                   ask->choose ? "Error of the hidden entries, in standard deviations of their columns"
+                               : "BIC: twice the negative log-likelihood, and log(rows) for each parameter");
     report_table(page, s->hidden ? "factors|NLL|BIC|error of hidden entries" : "factors|NLL|BIC");
     for (i = 0; i < r->candidates; i++) {
         const candidate *c = r->tried + i;
@@ -966,7 +983,8 @@ static void report_candidates(report_page *page, const sheet *s, const request *
     report_table_end(page, NULL);
 }
 
-static void write_report(const sheet *s, const request *ask, const result *r, const double *two, pu_int rows, int argc, char **argv, int count, const option *list)
+static void write_report(const sheet *s, const request *ask, const result *r, const double *two, pu_int rows, int argc, char **argv, int count,
+                         const option *list)
 {
     const pu_int D = r->fit->factors, shown = D < WIDE ? D : WIDE;
     report_page page = report_open(ask->report, "factors: report");
@@ -975,18 +993,26 @@ static void write_report(const sheet *s, const request *ask, const result *r, co
     int i;
     if (!page.file) return;
     if (r->hidden.count)
-        report_answer(&page, "%ld factor%s explain%s %.0f %% of the variance of %ld columns; hidden entries are predicted to within %.2f standard deviations (column means: %.2f).",
+        report_answer(&page,
+                      "%ld factor%s explain%s %.0f %% of the variance of %ld columns; hidden entries are predicted to within %.2f standard "
+                      "deviations (column means: %.2f).",
                       (long)D, D > 1 ? "s" : "", D > 1 ? "" : "s", 100 * share_of_all(r), (long)s->m, r->hidden.rmse, r->hidden.rmse_means);
     else
-        report_answer(&page, "%ld factor%s explain%s %.0f %% of the variance of %ld columns.", (long)D, D > 1 ? "s" : "", D > 1 ? "" : "s", 100 * share_of_all(r), (long)s->m);
-    report_text(&page, "%s of %ld rows by maximum likelihood, with %ld gaps. %s.", ask->method == PPCA ? "Probabilistic PCA" : "Factor analysis", (long)s->n, s->gaps,
-                !r->is_chosen ? "The number of factors was given" : ask->choose ? "The number of factors was chosen by hidden entries" : "The number of factors was chosen by BIC");
+        report_answer(&page, "%ld factor%s explain%s %.0f %% of the variance of %ld columns.", (long)D, D > 1 ? "s" : "", D > 1 ? "" : "s",
+                      100 * share_of_all(r), (long)s->m);
+    report_text(&page, "%s of %ld rows by maximum likelihood, with %ld gaps. %s.", ask->method == PPCA ? "Probabilistic PCA" : "Factor analysis",
+                (long)s->n, s->gaps,
+                !r->is_chosen ? "The number of factors was given"
+                : ask->choose ? "The number of factors was chosen by hidden entries"
+                              : "The number of factors was chosen by BIC");
     for (i = 0; i < s->f.notes; i++) report_text(&page, "Of the table: %s.", s->f.note[i]);
     for (i = 0; i < r->warnings; i++) report_text(&page, "Take care: %s.", r->warning[i]);
     report_section(&page, "Loadings");
     report_figure(&page);
     (void)draw_loadings(s, r, page.file, 0);
-    report_caption(&page, "Each cell is what one standard deviation of a factor (column) adds to a column of the table (row), in standard deviations of that: look for rows with the same dark cells.%s",
+    report_caption(&page,
+                   "Each cell is what one standard deviation of a factor (column) adds to a column of the table (row), in standard deviations of "
+                   "that: look for rows with the same dark cells.%s",
                    s->m > SHOWN ? " The first 40 columns are shown." : "");
     report_figure(&page);
     (void)draw_shares(r, page.file, 0);
@@ -994,7 +1020,9 @@ static void write_report(const sheet *s, const request *ask, const result *r, co
     if (D > 1) {
         report_figure(&page);
         (void)draw_biplot(s, r, two, rows, page.file, 0);
-        report_caption(&page, "Rows of the table by their scores on the first two factors, and the columns that load most on them: a row lies in the direction of the columns in which it is large.%s",
+        report_caption(&page,
+                       "Rows of the table by their scores on the first two factors, and the columns that load most on them: a row lies in the "
+                       "direction of the columns in which it is large.%s",
                        rows < s->n ? " The first 2000 rows are shown." : "");
     }
     report_candidates(&page, s, ask, r);
@@ -1012,11 +1040,14 @@ static void write_report(const sheet *s, const request *ask, const result *r, co
         report_cell(&page, 0, "%.4g", r->noise[j]);
         report_cell(&page, 0, "%.0f %%", 100 * communality(r, j));
     }
-    snprintf(heads, sizeof heads, "Loadings %s; %s. %s%s", units(ask), coordinates(ask), r->has_errors ? "Standard errors are those of these coordinates." : r->no_errors ? "No standard errors: " : "",
+    snprintf(heads, sizeof heads, "Loadings %s; %s. %s%s", units(ask), coordinates(ask),
+             r->has_errors  ? "Standard errors are those of these coordinates."
+             : r->no_errors ? "No standard errors: "
+                            : "",
              r->has_errors || !r->no_errors ? "" : r->no_errors);
     report_table_end(&page, heads);
-    report_text(&page, "NLL per row %.6f%s. %ld steps in %.2f s: %s. %s.", r->fit->nll, ask->standardise ? ", of standardised columns" : "", (long)r->fit->report.step,
-                r->fit->report.seconds, pu_fit_stop_text(r->fit->report.stop), r->fit->report.last.plan);
+    report_text(&page, "NLL per row %.6f%s. %ld steps in %.2f s: %s. %s.", r->fit->nll, ask->standardise ? ", of standardised columns" : "",
+                (long)r->fit->report.step, r->fit->report.seconds, pu_fit_stop_text(r->fit->report.stop), r->fit->report.last.plan);
     report_close(&page, argc, argv, count, list);
 }
 

@@ -353,7 +353,8 @@ static void fitted_free(fitted *r)
 /* ---- predictions ---- */
 
 /* Adds to variances what the uncertainty of theta is worth, J C J' with J by differences: of all predictions but the first `from`. */
-static void add_uncertainty(pu_model *model, const pu_real *theta, const pu_real *C, const pu_data *data, const pu_options *options, pu_int from, double *variance)
+static void add_uncertainty(pu_model *model, const pu_real *theta, const pu_real *C, const pu_data *data, const pu_options *options, pu_int from,
+                            double *variance)
 {
     const pu_int P = model->params, all = data->n * data->m, n = all - from;
     const double step = 1e-4;
@@ -380,7 +381,8 @@ static void add_uncertainty(pu_model *model, const pu_real *theta, const pu_real
 
 /* Means and variances of rows of a table, `count` of them from `row` on, each of s->width numbers; to p, from its place `to` on. Variances
    have the uncertainty of weights in them where that is known, unless the means alone are wanted. */
-static void predict_rows(const sheet *s, const fitted *r, const pu_options *options, const pu_real *row, pu_int count, int means, predictions *p, pu_int to)
+static void predict_rows(const sheet *s, const fitted *r, const pu_options *options, const pu_real *row, pu_int count, int means, predictions *p,
+                         pu_int to)
 {
     const pu_int all = r->rows + count;
     pu_real *x = need_reals(all * s->p), *y = need_reals(3 * all), *mean = y + all, *variance = mean + all;
@@ -570,28 +572,38 @@ static double draw_coefficients(const sheet *s, const fitted *r, FILE *file, dou
     }
     if (!(p.x1 > p.x0)) p.x0 = -1, p.x1 = 1;
     step = svg_step(p.x1 - p.x0, 6);
-    if (below > 0) fprintf(file, "<svg class=\"plot\" y=\"%.0f\" width=\"480\" height=\"%.0f\" viewBox=\"0 0 480 %.0f\">\n", below, p.bottom + 46, p.bottom + 46);
-    else fprintf(file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\" role=\"img\" aria-label=\"coefficients\">\n", p.bottom + 46);
+    if (below > 0)
+        fprintf(file, "<svg class=\"plot\" y=\"%.0f\" width=\"480\" height=\"%.0f\" viewBox=\"0 0 480 %.0f\">\n", below, p.bottom + 46,
+                p.bottom + 46);
+    else
+        fprintf(file,
+                "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\" role=\"img\" aria-label=\"coefficients\">\n",
+                p.bottom + 46);
     if (below > 0) fprintf(file, "<text x=\"8\" y=\"18\" font-weight=\"bold\">coefficients</text>\n");
     for (tick = ceil(p.x0 / step); tick * step <= p.x1 + 1e-9 * step; tick++) {
         svg_number(text, sizeof text, tick + 0.0, step);
-        fprintf(file, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", tick > -0.5 && tick < 0.5 ? "axis" : "grid", svg_x(&p, tick * step), p.top, p.bottom);
+        fprintf(file, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", tick > -0.5 && tick < 0.5 ? "axis" : "grid", svg_x(&p, tick * step), p.top,
+                p.bottom);
         svg_text(&p, svg_x(&p, tick * step), p.bottom + 18, "middle", text);
     }
     svg_text(&p, (p.left + p.right) / 2, p.bottom + 40, "middle", "in standard deviations");
     for (i = 0; i < count; i++) {
-        const double y = p.top + 14 + 16 * (double)i, unit = r->scale[chosen[i]] / r->scale[0], b = r->b[chosen[i]] * unit, e = 1.96 * r->sd[chosen[i]] * unit;
+        const double y = p.top + 14 + 16 * (double)i, unit = r->scale[chosen[i]] / r->scale[0], b = r->b[chosen[i]] * unit,
+                     e = 1.96 * r->sd[chosen[i]] * unit;
         fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\" font-size=\"12\">", p.left - 8, y + 4);
         frame_label(file, s->f.term[chosen[i]].name, 20);
-        fprintf(file, "</text>\n<g class=\"c%d\"><path class=\"line\" d=\"M%.1f %.1fH%.1f\"/><circle class=\"dot\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/></g>\n",
-                b < 0 ? 1 : 2, svg_x(&p, b - e), y, svg_x(&p, b + e), svg_x(&p, b), y);
+        fprintf(
+            file,
+            "</text>\n<g class=\"c%d\"><path class=\"line\" d=\"M%.1f %.1fH%.1f\"/><circle class=\"dot\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/></g>\n",
+            b < 0 ? 1 : 2, svg_x(&p, b - e), y, svg_x(&p, b + e), svg_x(&p, b), y);
     }
     fprintf(file, "</svg>\n");
     return p.bottom + 46;
 }
 
 /* Dots of y against x, and a line: the diagonal, or zero. Returns the height. */
-static double draw_dots(const char *title, const char *x_label, const char *y_label, int n, const double *x, const double *y, int diagonal, FILE *file, double below)
+static double draw_dots(const char *title, const char *x_label, const char *y_label, int n, const double *x, const double *y, int diagonal,
+                        FILE *file, double below)
 {
     double ends[2], line[2];
     svg_plot p;
@@ -655,7 +667,8 @@ static void write_coefficients(const sheet *s, const fitted *r, const char *path
             fputc(*at, file);
         }
         fputc('"', file);
-        write_cell(file, r->b[k]), write_cell(file, r->sd[k]), write_cell(file, r->b[k] - 1.96 * r->sd[k]), write_cell(file, r->b[k] + 1.96 * r->sd[k]);
+        write_cell(file, r->b[k]), write_cell(file, r->sd[k]), write_cell(file, r->b[k] - 1.96 * r->sd[k]),
+            write_cell(file, r->b[k] + 1.96 * r->sd[k]);
         fprintf(file, "\n");
     }
     file_close(file, path);
@@ -681,8 +694,8 @@ static void print_coefficients(const sheet *s, const fitted *r)
 static void print_check(const char *what, const char *unit, const check *c)
 {
     if (!c->count) return;
-    printf("  %ld %s: error %.5g%s (their mean alone %.5g), 95 %% intervals hold %.1f %%, mean log density %.4f (a normal alone %.4f)\n", (long)c->count, what, c->rmse, unit,
-           c->flat, 100 * c->coverage, c->score, c->score_flat);
+    printf("  %ld %s: error %.5g%s (their mean alone %.5g), 95 %% intervals hold %.1f %%, mean log density %.4f (a normal alone %.4f)\n",
+           (long)c->count, what, c->rmse, unit, c->flat, 100 * c->coverage, c->score, c->score_flat);
 }
 
 /* What a reader must know of the fit: lines for the terminal and the page. Returns how many. */
@@ -692,7 +705,8 @@ static int find_warnings(const sheet *s, const fitted *r, const char *list[5])
     if (r->method == NEURAL && !r->C)
         list[n++] = "the uncertainty of the weights is not known (more than 500 of them, or the data do not identify them), and not in the intervals";
     if (r->n <= s->p + 1 && r->method != NEURAL && r->noise < 0.01 * r->flat)
-        list[n++] = "as many columns as rows explain the response with hardly any noise: the likelihood has no maximum there, the noise is at a floor, and standard deviations mean little; fewer --columns, or more rows";
+        list[n++] = "as many columns as rows explain the response with hardly any noise: the likelihood has no maximum there, the noise is at a "
+                    "floor, and standard deviations mean little; fewer --columns, or more rows";
     if (r->report.status == PU_INEXACT) list[n++] = "rounding has taken more than half of the digits: columns are nearly combinations of each other";
     if (r->report.stop == PU_FIT_STEPS) list[n++] = "the fit has used all its steps: more --steps may improve it";
     return n;
@@ -706,11 +720,13 @@ static void print_all(const sheet *s, const fitted *r, double prior, const check
     printf("%s of %s on %ld columns, %ld rows\n", method_words[r->method], s->f.term[0].name, (long)s->p, (long)r->n);
     if (r->method != NEURAL) print_coefficients(s, r);
     if (r->method == NEURAL) printf("  %ld hidden units, %ld weights of prior precision %g\n", (long)r->hidden, (long)r->params - 2, prior);
-    printf("\n  noise (sd) %.5g of a standard deviation of %.5g; error of the fit %.5g, R^2 %.4f\n", r->noise, r->flat, r->rmse, 1 - r->rmse * r->rmse / (r->flat * r->flat));
+    printf("\n  noise (sd) %.5g of a standard deviation of %.5g; error of the fit %.5g, R^2 %.4f\n", r->noise, r->flat, r->rmse,
+           1 - r->rmse * r->rmse / (r->flat * r->flat));
     print_check("hidden rows", "", hidden);
     print_check("predicted rows with a response", "", predicted);
-    printf("  NLL %.6f%s\n  %ld steps, %ld gradients in %.2f s (%s); %.0f MB\n  %s\n", r->nll, r->method == NEURAL ? ", without the prior of the weights" : "", (long)r->report.step,
-           (long)r->report.gradients, r->report.seconds, pu_fit_stop_text(r->report.stop), peak_mb(), r->report.last.plan);
+    printf("  NLL %.6f%s\n  %ld steps, %ld gradients in %.2f s (%s); %.0f MB\n  %s\n", r->nll,
+           r->method == NEURAL ? ", without the prior of the weights" : "", (long)r->report.step, (long)r->report.gradients, r->report.seconds,
+           pu_fit_stop_text(r->report.stop), peak_mb(), r->report.last.plan);
     for (k = 0; k < count; k++) printf("  %s\n", warnings[k]);
 }
 
@@ -770,7 +786,9 @@ static void report_coefficients(report_page *page, const sheet *s, const fitted 
     report_section(page, "Coefficients");
     report_figure(page);
     (void)draw_coefficients(s, r, page->file, 0);
-    report_caption(page, "What one standard deviation of a column adds to the response, in its standard deviations, with 95 %% intervals: look for those that do not cross zero.%s",
+    report_caption(page,
+                   "What one standard deviation of a column adds to the response, in its standard deviations, with 95 %% intervals: look for those "
+                   "that do not cross zero.%s",
                    count < r->kept ? " The largest are shown." : "");
     report_table(page, "column|estimate|std. deviation|low|high");
     for (i = -1; i < count; i++) {
@@ -783,8 +801,8 @@ static void report_coefficients(report_page *page, const sheet *s, const fitted 
     if (r->kept < s->p) report_text(page, "%ld of %ld columns are of some use; the coefficients of the others are 0.", (long)r->kept, (long)s->p);
 }
 
-static void write_report(const sheet *s, const request *ask, const fitted *r, const check *hidden, int n, const double *mean, const double *y, const double *off, int argc,
-                         char **argv, int count, const option *list)
+static void write_report(const sheet *s, const request *ask, const fitted *r, const check *hidden, int n, const double *mean, const double *y,
+                         const double *off, int argc, char **argv, int count, const option *list)
 {
     report_page page = report_open(ask->report, "regress: report");
     const char *name = s->f.term[0].name, *warnings[5];
@@ -792,9 +810,11 @@ static void write_report(const sheet *s, const request *ask, const fitted *r, co
     int i;
     if (!page.file) return;
     if (hidden->count)
-        report_answer(&page, "%s of a hidden row is predicted to within %.3g (its mean alone: %.3g); 95 %% intervals hold %.0f %% of them.", name, hidden->rmse, hidden->flat, 100 * hidden->coverage);
+        report_answer(&page, "%s of a hidden row is predicted to within %.3g (its mean alone: %.3g); 95 %% intervals hold %.0f %% of them.", name,
+                      hidden->rmse, hidden->flat, 100 * hidden->coverage);
     else
-        report_answer(&page, "%ld columns explain %.0f %% of the variance of %s: the noise is %.3g of %.3g.", (long)s->p, 100 * (1 - r->rmse * r->rmse / (r->flat * r->flat)), name, r->noise, r->flat);
+        report_answer(&page, "%ld columns explain %.0f %% of the variance of %s: the noise is %.3g of %.3g.", (long)s->p,
+                      100 * (1 - r->rmse * r->rmse / (r->flat * r->flat)), name, r->noise, r->flat);
     report_text(&page, "%s of %s on %ld columns, %ld rows.", method_words[r->method], name, (long)s->p, (long)r->n);
     for (i = 0; i < s->f.notes; i++) report_text(&page, "Of the table: %s.", s->f.note[i]);
     for (i = 0; i < warned; i++) report_text(&page, "Take care: %s.", warnings[i]);
@@ -808,12 +828,15 @@ static void write_report(const sheet *s, const request *ask, const fitted *r, co
     report_caption(&page, "What is left: look for a bend (the relation is not linear) or a funnel (the noise is not the same everywhere).");
     if (hidden->count) {
         report_table(&page, "hidden rows|this model|mean alone");
-        report_row(&page, "error (root mean square)"), report_cell(&page, hidden->rmse < hidden->flat, "%.4g", hidden->rmse), report_cell(&page, 0, "%.4g", hidden->flat);
-        report_row(&page, "mean log density"), report_cell(&page, hidden->score > hidden->score_flat, "%.4g", hidden->score), report_cell(&page, 0, "%.4g", hidden->score_flat);
+        report_row(&page, "error (root mean square)"), report_cell(&page, hidden->rmse < hidden->flat, "%.4g", hidden->rmse),
+            report_cell(&page, 0, "%.4g", hidden->flat);
+        report_row(&page, "mean log density"), report_cell(&page, hidden->score > hidden->score_flat, "%.4g", hidden->score),
+            report_cell(&page, 0, "%.4g", hidden->score_flat);
         report_row(&page, "95 % intervals hold"), report_cell(&page, 0, "%.1f %%", 100 * hidden->coverage), report_cell(&page, 0, "-");
         report_table_end(&page, "The model of the tables above is fitted to all rows.");
     }
-    report_text(&page, "NLL %.4f. %ld steps in %.2f s: %s. %s.", r->nll, (long)r->report.step, r->report.seconds, pu_fit_stop_text(r->report.stop), r->report.last.plan);
+    report_text(&page, "NLL %.4f. %ld steps in %.2f s: %s. %s.", r->nll, (long)r->report.step, r->report.seconds, pu_fit_stop_text(r->report.stop),
+                r->report.last.plan);
     report_close(&page, argc, argv, count, list);
 }
 
@@ -850,13 +873,14 @@ static void print_curve(const request *ask, const pu_model *model, const pu_real
     else printf("%ld bumps", ask->bumps);
     printf(": %s, %ld steps, %.3f s\n", r->report.last.plan, (long)r->report.step, r->report.seconds);
     if (ask->method == BAYES)
-        printf("prior precision alpha %.3g (+- %.0f %%), noise %.3f (+- %.0f %%; truth %.3f)\nNLL per curve %.3f%s\n", exp((double)theta[0]), 100 * (double)r->se[0],
-               exp(-(double)theta[1] / 2), 50 * (double)r->se[1], CURVE_NOISE, r->nll, r->words.text);
+        printf("prior precision alpha %.3g (+- %.0f %%), noise %.3f (+- %.0f %%; truth %.3f)\nNLL per curve %.3f%s\n", exp((double)theta[0]),
+               100 * (double)r->se[0], exp(-(double)theta[1] / 2), 50 * (double)r->se[1], CURVE_NOISE, r->nll, r->words.text);
     else
-        printf("NLL per curve %.3f at the start, %.3f%s at the end; noise %.3f (truth %.3f)\n", r->first, r->nll, r->words.text, exp(-(double)theta[P - 1] / 2), CURVE_NOISE);
+        printf("NLL per curve %.3f at the start, %.3f%s at the end; noise %.3f (truth %.3f)\n", r->first, r->nll, r->words.text,
+               exp(-(double)theta[P - 1] / 2), CURVE_NOISE);
     if (r->report.starts)
-        printf("start %ld of %ld is the best, %ld end as low; with the prior %.3f per curve, the worst %.3f\n", (long)r->report.start, (long)r->report.starts,
-               (long)r->report.near_best, r->report.best, r->report.worst);
+        printf("start %ld of %ld is the best, %ld end as low; with the prior %.3f per curve, the worst %.3f\n", (long)r->report.start,
+               (long)r->report.starts, (long)r->report.near_best, r->report.best, r->report.worst);
     printf("error on [-3, 3] %.3f, of which the 95 %% band holds %.1f %%", r->error, 100 * r->inside);
     if (ask->method != NEURAL) printf("\n");
     else if (r->known) printf(" (without the uncertainty of the weights %.1f %%)\n", 100 * r->inside_z);
@@ -880,11 +904,13 @@ static void report_curve(const request *ask, const curve *c, const curve_result 
     report_page page = report_open(ask->report, "regress: report");
     if (!page.file) return;
     report_answer(&page, "The curve is known to within %.3f on average, and the 95 %% band holds %.0f %% of it.", r->error, 100 * r->inside);
-    report_text(&page, "%s of a simulated curve (sin 2x + x^2/4 with noise %.1f), of which %ld points are seen and none between 0.3 and 1.5.", method_words[ask->method], CURVE_NOISE, ask->points);
+    report_text(&page, "%s of a simulated curve (sin 2x + x^2/4 with noise %.1f), of which %ld points are seen and none between 0.3 and 1.5.",
+                method_words[ask->method], CURVE_NOISE, ask->points);
     report_figure(&page);
     curve_picture(c, page.file, 0, method_words[ask->method]);
     report_caption(&page, "Look at the gap and at the ends: where there are no points the band is wide.");
-    report_text(&page, "NLL per curve %.3f%s. %ld steps in %.3f s: %s.", r->nll, r->words.text, (long)r->report.step, r->report.seconds, r->report.last.plan);
+    report_text(&page, "NLL per curve %.3f%s. %ld steps in %.3f s: %s.", r->nll, r->words.text, (long)r->report.step, r->report.seconds,
+                r->report.last.plan);
     report_close(&page, argc, argv, count, list);
 }
 
@@ -1000,7 +1026,8 @@ static int read_options(int argc, char **argv, request *ask, frame *f, fit_flags
     list[n++] = opt_real("hold-out", "share of rows to hide first and predict; the last fit has them all", &ask->hold_out, 0, 0.9);
     list[n++] = opt_number("hidden", "neural: units with tanh", &ask->hidden, 1, 100000);
     list[n++] = opt_number("features", "neural: of a linear layer on top; 0 = none", &ask->features, 0, 100000);
-    list[n++] = opt_text("prior", "neural: precision of a weight, in units of the start's; 0 = maximum likelihood; auto: by hidden rows", &ask->prior_word);
+    list[n++] =
+        opt_text("prior", "neural: precision of a weight, in units of the start's; 0 = maximum likelihood; auto: by hidden rows", &ask->prior_word);
     list[n++] = opt_text("predict", "table of rows to predict, same columns, the response may lack", &ask->predict);
     list[n++] = opt_text("out", "write the predictions of --predict to this CSV file", &ask->out);
     list[n++] = opt_text("coefficients", "write all coefficients to this CSV file", &ask->coefficients);
@@ -1016,7 +1043,8 @@ static int read_options(int argc, char **argv, request *ask, frame *f, fit_flags
                  "JSON: nll, alpha, beta (1 / noise^2), noise, r2, coefficients {\"intercept\": b, ..}, standard_deviations, hidden, predicted.\n"
                  "--steps 0 and --rate 0: as many as are needed, by L-BFGS; a rate asks for Adam.", n, list);
     options_apart(argc, argv, "data", "simulate-points,simulate-targets,simulate-bumps");
-    if (!f->data && (f->response || f->column_list || f->exclude_list || f->category_list || f->missing || ask->predict || ask->hold_out > 0 || ask->coefficients))
+    if (!f->data && (f->response || f->column_list || f->exclude_list || f->category_list || f->missing || ask->predict || ask->hold_out > 0 ||
+                     ask->coefficients))
         fail(2, "--data", "is needed: columns, hidden rows, predictions and coefficients are of a table");
     if (f->data && !f->response) fail(2, "--response", "which column is to be explained? A name, or a number from 1");
     if (!ask->predict != !ask->out) fail(2, "--predict", "and --out go together: rows to predict, and where to write them");

@@ -67,6 +67,12 @@ typedef struct frame {
     struct frame *model;
 } frame;
 
+/* A gap of a line that is to be filled. */
+typedef struct {
+    size_t at, length;
+    double x;
+} frame_gap;
+
 /* A way through the file. */
 typedef struct frame_walk {
     frame *f;
@@ -75,16 +81,13 @@ typedef struct frame_walk {
     int terms_only;
     long row;
     char why[FRAME_WHY];
-    /* frame_fill_in */
+    /* frame_fill_in: the line as it was, and its gaps; behind these patch[columns].at is where the scanner has it */
     FILE *out;
     char *line;
     size_t length;
     int has_line;
     int patches;
-    struct {
-        size_t at, length;
-        double x;
-    } *patch;
+    frame_gap *patch;
 } frame_walk;
 
 static inline void frame_default(frame *f) { memset(f, 0, sizeof *f); }
@@ -93,7 +96,8 @@ static inline int frame_flags_table(frame *f, option *list)
 {
     int n = 0;
     list[n++] = opt_text("data", "table, a row a line, names in the first one or none; or .npy. Empty, NA, NaN = a gap", &f->data);
-    list[n++] = opt_text("columns", "to take: names or numbers from 1, with commas between, also 3-10; none = all that say something", &f->column_list);
+    list[n++] =
+        opt_text("columns", "to take: names or numbers from 1, with commas between, also 3-10; none = all that say something", &f->column_list);
     list[n++] = opt_text("exclude", "columns to leave out, likewise", &f->exclude_list);
     list[n++] = opt_text("missing", "more words for a gap, with commas between, e.g. -999,?", &f->missing);
     list[n++] = opt_choice("separator", "of cells", &f->separator, "found,comma,semicolon,tab,colons");
@@ -266,7 +270,8 @@ static inline void frame_ask(frame *f, const char *option_name, const char *at, 
         if (from < 0) frame_no_column(f, option_name, at, length);
         for (c = from; c <= to; c++) {
             if (f->column[c].use == FRAME_PLAIN) f->column[c].use = use;
-            else if (f->column[c].use == FRAME_RESPONSE && use == FRAME_ASKED && to == from) fail(2, option_name, "the response cannot explain itself");
+            else if (f->column[c].use == FRAME_RESPONSE && use == FRAME_ASKED && to == from)
+                fail(2, option_name, "the response cannot explain itself");
             else if (f->column[c].use != FRAME_RESPONSE && f->column[c].use != FRAME_CATEGORY && f->column[c].use != use)
                 fail(2, f->column[c].name, "is in --columns and in --exclude");
         }
@@ -345,7 +350,8 @@ static inline int frame_line(table_scanner *s, char *p, char *end)
         cells = table_cut(s, p, end, s->cells);
         if (cells < 0) return csv_wrong(s->why, s->line, -cells, "quotes are not in order", NULL, "");
         if (cells != s->cells)
-            return csv_wrong(s->why, s->line, 0, cells > s->cells ? "more cells than in the first line" : "fewer cells than in the first line", NULL, "");
+            return csv_wrong(s->why, s->line, 0, cells > s->cells ? "more cells than in the first line" : "fewer cells than in the first line",
+                             NULL, "");
     }
     for (c = 0; c < s->cells && is_row; c++) {
         double x;
@@ -429,7 +435,8 @@ static inline int frame_look(frame_walk *w, long row, int place, int kind, doubl
     char word[64];
     if (c->use == FRAME_CATEGORY && kind != FRAME_GAP) {
         const size_t length = text ? (size_t)(text->end - text->begin) : (size_t)snprintf(word, sizeof word, "%.15g", x);
-        if (c->levels.count <= FRAME_LEVELS && table_level(&c->levels, length, text ? text->begin : word) < 0) fail(1, "memory", "there is not enough");
+        if (c->levels.count <= FRAME_LEVELS && table_level(&c->levels, length, text ? text->begin : word) < 0)
+            fail(1, "memory", "there is not enough");
     }
     if (kind == FRAME_GAP) {
         c->gaps++;
@@ -516,7 +523,8 @@ static inline void frame_add_levels(frame *f, int place)
 {
     frame_column *c = f->column + place;
     int32_t *order = (int32_t *)need_bytes((size_t)(c->levels.count + 1) * sizeof *order), k;
-    if (c->levels.count > FRAME_LEVELS) fail(1, c->name, "has more than 200 names, too many for a coefficient each; examples/mixed takes them as a group");
+    if (c->levels.count > FRAME_LEVELS)
+        fail(1, c->name, "has more than 200 names, too many for a coefficient each; examples/mixed takes them as a group");
     if (c->levels.count < 2) frame_note(f, "left out, the same in all rows: %s", c->name);
     table_order(&c->levels, order);
     for (k = 1; k < c->levels.count; k++) (void)frame_add(f, place, order[k]);
@@ -534,7 +542,8 @@ static inline void frame_choose(frame *f)
         frame_column *p = f->column + c;
         if (p->use != FRAME_RESPONSE) continue;
         if (p->texts) frame_not_a_number(f, p);
-        if (!(p->high > p->low)) frame_fail(f, p->numbers ? "the response is the same in all rows: there is nothing to explain" : "the response has no number");
+        if (!(p->high > p->low))
+            frame_fail(f, p->numbers ? "the response is the same in all rows: there is nothing to explain" : "the response has no number");
         (void)frame_add(f, c, -1);
     }
     for (c = 0; c < f->columns; c++) {
@@ -557,7 +566,8 @@ static inline void frame_choose(frame *f)
         if (f->term[c].level >= 0) continue;
         if (!(fmax(fabs(p->low), fabs(p->high)) < 1e100)) fail(1, p->name, "has numbers beyond 1e100, whose squares are none: take a larger unit");
         if (fmax(fabs(p->low), fabs(p->high)) > 9007199254740992.0)
-            frame_note(f, "%s has numbers beyond 2^53, of which neighbours fall together; is it a number of something? --exclude leaves it out", p->name);
+            frame_note(f, "%s has numbers beyond 2^53, of which neighbours fall together; is it a number of something? --exclude leaves it out",
+                       p->name);
         if (p->high - p->low < 1e-100) fail(1, p->name, "has differences below 1e-100, whose squares vanish: take a smaller unit");
     }
 }
@@ -644,8 +654,10 @@ static inline void frame_read_more(frame *f, frame *model, const char *path)
     f->header = model->header;
     frame_open(f, &w);
     if (!f->has_names && !model->has_names && f->columns == model->columns - 1) shift = response == model->columns - 1;
-    if (f->has_names != model->has_names) frame_fail(f, f->has_names ? "has names of columns, but the data have none" : "has no names of columns, but the data have");
-    if (!f->has_names && f->columns != model->columns && !shift) frame_fail(f, "must have as many columns as the data, or lack a response that is the last");
+    if (f->has_names != model->has_names)
+        frame_fail(f, f->has_names ? "has names of columns, but the data have none" : "has no names of columns, but the data have");
+    if (!f->has_names && f->columns != model->columns && !shift)
+        frame_fail(f, "must have as many columns as the data, or lack a response that is the last");
     f->term = (frame_term *)need_bytes((size_t)model->terms * sizeof *f->term), f->terms = model->terms;
     for (k = 0; k < f->terms; k++) {
         const frame_column *from = model->column + model->term[k].place;
@@ -770,7 +782,7 @@ static inline void frame_fill_in(frame *f, const char *path)
         memset(&w, 0, sizeof w);
         w.f = f, w.out = out, w.cell = frame_patch, w.terms_only = 1;
         w.line = (char *)need_bytes(TABLE_BLOCK);
-        w.patch = need_bytes((size_t)(f->columns + 1) * sizeof *w.patch);
+        w.patch = (frame_gap *)need_bytes((size_t)(f->columns + 1) * sizeof *w.patch);
         frame_walk_text(&w, frame_keep_line);
         in = fopen(f->data, "rb");
         if (in && !fseek(in, -1, SEEK_END)) last = getc(in);

@@ -80,11 +80,13 @@ job_python_pip()
     rm -rf "$base"
     mkdir -p "$base/elsewhere"
     "$PYTHON3" -m venv "$base/venv" >"$base/log" 2>&1 || { job_skip 7 "no venv: python3-venv is missing"; return; }
-    "$base/venv/bin/pip" -q install numpy 'setuptools>=64' wheel >"$base/log" 2>&1 || { job_skip 7 "no network: pip finds no numpy"; return; }
+    "$base/venv/bin/pip" -q install numpy 'setuptools>=64' wheel >"$base/log" 2>&1 ||
+        { job_skip 7 "no network: pip finds no numpy"; return; }
     export CFLAGS="-O0" PIP_DISABLE_PIP_VERSION_CHECK=1
     check "pip install ./examples/python" "$base/venv/bin/pip" -q install ./examples/python
     check "five lines" python_five_lines "$base/venv/bin/python"
-    check "for this platform" grep -rq 'Tag: py3-none-[a-z]*[0-9_]*_' "$base"/venv/lib*/python*/site-packages/pu-*.dist-info/WHEEL
+    check "for this platform" \
+        grep -rq 'Tag: py3-none-[a-z]*[0-9_]*_' "$base"/venv/lib*/python*/site-packages/pu-*.dist-info/WHEEL
     check "no compiler" refused_build "there is no C compiler CC=no-such" env CC=no-such \
         "$base/venv/bin/python" examples/python/setup.py -q build --build-base "$base/made"
     check "no pu.h" python_without_header

@@ -216,13 +216,13 @@ static void draw_parts(const structure *m, int all, const series *s, const pu_re
     for (i = 0; i < all; i++) shown += is_shown(m, i);
     svg_sheet(file, 1 + SERIES_PANEL * (shown + 1), "a structural model: data, fit, parts");
     series_curve(s, 0, curve);
-    below = series_panel(s, file, below, "data, fit, forecast", curve, 0);
+    below = series_panel_below(s, file, below, "data, fit, forecast", curve, 0);
     for (i = 0; i < all; i++, part += 2 * s->length) {
         if (!is_shown(m, i)) continue;
         for (t = 0; t < s->length; t++)
             for (side = -1; side <= 1; side++)
                 curve[3 * t + side + 1] = (double)part[t] + (side ? side * 1.96 * sqrt((double)part[s->length + t]) : 0); /* may be NaN */
-        below = series_panel(s, file, below, part_name(m, i), curve, -1);
+        below = series_panel_below(s, file, below, part_name(m, i), curve, -1);
     }
     fprintf(file, "</svg>\n");
     file_close(file, s->svg);

@@ -238,9 +238,9 @@ static inline void report_doubts(const report_page *r, const pu_fit_report *repo
         report_warning(r, "The fit has not converged (%s, step %ld): all that follows is of a fit under way, and has no standard errors. More --steps?",
                        pu_fit_stop_text(report->stop), (long)report->step);
     else if (!has_errors) report_warning(r, "The fit came to rest where the likelihood has no minimum: there are no standard errors.");
-    if (report->status == PU_INEXACT) report_warning(r, "Rounding has taken half of the digits or more: %.2g relative.", report->last.rounding_error);
+    if (report->status == PU_INEXACT) report_warning(r, "Rounding has taken half of the digits or more; relative errors may be up to %.2g.", report->last.rounding_error);
     if (report->stop == PU_FIT_BOUNDARY)
-        report_warning(r, "%s is at its boundary and has no standard error: the data do without it.", report->boundary_name);
+        report_warning(r, "%s came to rest at the boundary of what it can be, and has no standard error.", report->boundary_name);
     for (k = 0; k < count && has_errors && report->stop != PU_FIT_BOUNDARY; k++)
         if (e[k].se != e[k].se && open++ < 4) snprintf(names + strlen(names), sizeof names - strlen(names), "%s%.40s", *names ? ", " : "", e[k].name);
     if (open) report_warning(r, "%s%s: no standard error, the data do not identify %s.", names, open > 4 ? " and others" : "", open > 1 ? "them" : "it");

@@ -112,6 +112,7 @@ static inline series_view series_panel(const series *s, svg_plot *p, const doubl
         p->y0 = fmin(p->y0, curve[3 * t]), p->y1 = fmax(p->y1, curve[3 * t + 2]);
     }
     span = most - least;
+    if (span <= 1e-6 * fmax(fabs(most), fabs(least))) span = 0; /* next to constant: the band is what there is to see */
     p->y0 = fmin(p->y0, least), p->y1 = fmax(p->y1, most);
     if (span > 0 && p->y1 > most + span) p->y1 = most + span, view.cut = 1;
     if (span > 0 && p->y0 < least - span) p->y0 = least - span, view.cut = 1;
@@ -139,13 +140,13 @@ static inline series_view series_panel(const series *s, svg_plot *p, const doubl
 static inline pu_int series_end(const series *s, pu_int count)
 {
     const pu_int ahead = s->length - s->known, want = 2 * ahead > count ? 2 * ahead : count;
-    return s->length > want ? s->length - want : 0;
+    return s->length > want + want / 2 ? s->length - want : 0; /* a little more is shown as well */
 }
 
 static const char *const series_line = "mean given the data, 95 % of observations";
 
-/* The end of series n, in a page or a file of its own. */
-static inline series_view series_plot_end(const series *s, pu_int n, FILE *file, int standalone, const char *title)
+/* The end of series n, in a page or a file of its own. brief: without legend, and lower. */
+static inline series_view series_plot_end(const series *s, pu_int n, FILE *file, int standalone, int brief, const char *title)
 {
     double *curve = (double *)need_bytes(3 * sizeof(double) * (size_t)s->length);
     char label[2 * CSV_NAME];
@@ -153,8 +154,9 @@ static inline series_view series_plot_end(const series *s, pu_int n, FILE *file,
     svg_plot p;
     memset(&p, 0, sizeof p);
     p.file = file, p.standalone = standalone, p.title = title, p.y_label = series_label(s, n, label);
+    p.height = brief ? 150 : 0;
     series_curve(s, n, curve);
-    view = series_panel(s, &p, curve, n, series_end(s, 160), s->length, series_line);
+    view = series_panel(s, &p, curve, n, series_end(s, 160), s->length, brief ? NULL : series_line);
     free(curve);
     return view;
 }
@@ -162,7 +164,7 @@ static inline series_view series_plot_end(const series *s, pu_int n, FILE *file,
 /* That of the first one. */
 static inline void series_plot(const series *s, FILE *file, int standalone, const char *title)
 {
-    series_plot_end(s, 0, file, standalone, title);
+    series_plot_end(s, 0, file, standalone, 0, title);
 }
 
 /* A panel of a sheet with the end of a curve; returns where the next one begins. */

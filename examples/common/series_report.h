@@ -17,7 +17,7 @@ static inline report_page series_report_open(const series *s)
     return report_open(s->report, title);
 }
 
-/* 0 at the first one, or how many are missing among the known entries of series n; the longest gap, and its first entry. */
+/* How many are missing among the known entries of series n; the longest gap, and its first entry. */
 static inline long series_gaps(const series *s, pu_int n, long *longest, pu_int *from)
 {
     long gaps = 0, run = 0;
@@ -63,8 +63,8 @@ static inline void series_caption(const report_page *r, const series *s, pu_int 
     if (s->forecast && !whole) report_add(text, sizeof text, "Right of \"now\" is the forecast: its band is %s wide at first and %s at the end.",
                                           report_digits(3, series_value(s, n, s->known, 1) - series_value(s, n, s->known, -1)),
                                           report_digits(3, series_value(s, n, s->length - 1, 1) - series_value(s, n, s->length - 1, -1)));
-    if (gaps > 0 && (whole || s->length <= 160))
-        report_add(text, sizeof text, "%ld of %ld values are missing%s; the longest gap is %ld from %s on. The band is widest in gaps.", gaps, (long)s->known,
+    if (gaps > 0 && (whole || series_end(s, 160) == 0))
+        report_add(text, sizeof text, "%ld of %ld values are missing%s; the longest gap is %ld from %s on.", gaps, (long)s->known,
                    s->checked ? " or hidden" : "", longest, series_at(s, from, at, sizeof at));
     if (view->each > 1) report_add(text, sizeof text, "Each stroke spans the least and the largest of %ld values.", (long)view->each);
     if (view->cut) report_add(text, sizeof text, "The band goes beyond the frame where the data say little.");
@@ -83,7 +83,7 @@ static inline void series_report_pictures(const report_page *r, const series *s)
     pu_int n;
     for (n = 0; n < shown; n++) {
         report_figure(r);
-        view = series_plot_end(s, n, r->file, 0, "the end of a series, with the forecast");
+        view = series_plot_end(s, n, r->file, 0, n > 0, "the end of a series, with the forecast");
         series_caption(r, s, n, &view, 0);
     }
     if (shown < s->count) report_text(r, "%ld more series are left out here: --json has the forecasts of all.", (long)(s->count - shown));

@@ -188,6 +188,14 @@ static inline void report_table_end(const report_page *r, const char *note)
     fprintf(r->file, "<p class=\"soft\">"), report_escape(r->file, note), fprintf(r->file, "</p>\n");
 }
 
+/* Is this an option about simulated data, beside data of the user's? */
+static inline int report_idle(int count, const option *list, const option *o)
+{
+    int i, data = 0;
+    for (i = 0; i < count; i++) data |= !strcmp(list[i].name, "data") && *list[i].text;
+    return data && (!strncmp(o->help, "simulate", 8) || !strncmp(o->help, "without --data", 14));
+}
+
 /* All options with the values that counted, but for those that were not given and have none. */
 static inline void report_settings(const report_page *r, int count, const option *list)
 {
@@ -196,7 +204,7 @@ static inline void report_settings(const report_page *r, int count, const option
     for (i = 0; i < count; i++) {
         const option *o = &list[i];
         char value[64];
-        if (!*o->name) continue; /* a heading */
+        if (!*o->name || report_idle(count, list, o)) continue; /* a heading */
         if (o->text && !*o->text) continue;
         if (o->choice && !o->choices && !*o->choice) continue;
         if (o->real && *o->real != *o->real) continue;

@@ -126,10 +126,9 @@ static inline series_view series_panel(const series *s, svg_plot *p, const doubl
         if (view.seen) svg_legend(p, "note", '.', view.each > 1 ? "observed (least, largest)" : "observed");
         if (view.hidden) svg_legend(p, "c3", '.', "hidden");
     }
-    if (view.each > 1 && n >= 0) series_points(s, p, n, 0, begin, past, view.each, "note"); /* strokes would hide the line */
     if (past > begin) series_stretch(s, p, curve, begin, past, view.each, "c2");
     if (end > past) series_stretch(s, p, curve, past > begin ? past - 1 : past, end, view.each, "c1"); /* so that the two meet */
-    if (view.each == 1 && n >= 0) series_points(s, p, n, 0, begin, past, 1, "note");
+    if (n >= 0) series_points(s, p, n, 0, begin, past, view.each, "note");
     if (view.hidden) series_points(s, p, n, 1, begin, past, view.each, "c3");
     if (end > past && past > begin) svg_mark(p, series_when(s, past - 1), "now");
     svg_end(p);

@@ -106,7 +106,8 @@ static inline void svg_tick_y(const svg_plot *p, double y, const char *label)
 static inline void svg_tick_x(const svg_plot *p, double x, const char *label)
 {
     fprintf(p->file, "<path class=\"axis\" d=\"M%.1f %.1fv5\"/>\n", svg_x(p, x), p->bottom);
-    svg_text(p, svg_x(p, x), p->bottom + 20, "middle", label);
+    if (svg_x(p, x) + 4.2 * (double)strlen(label) > 480 && !strchr(label, '<')) svg_text(p, 478, p->bottom + 20, "end", label);
+    else svg_text(p, svg_x(p, x), p->bottom + 20, "middle", label);
 }
 
 /* Ticks of a logarithmic axis from low to high: 1, 2, 5 times powers of ten below two decades, else powers of ten, of

@@ -332,16 +332,24 @@ static nll_words likelihood_error(const pu_report *report)
     return w;
 }
 
+/* A name in a sentence: columns without one are numbers. */
+static const char *spoken(const char *name, char text[DESIGN_NAME + 8])
+{
+    snprintf(text, DESIGN_NAME + 8, "%s%.*s", strspn(name, "0123456789") == strlen(name) ? "column " : "", DESIGN_NAME - 1, name);
+    return text;
+}
+
 /* Who makes how much of the variance: slopes, whose variance has other units, stay outside. */
 static void say_shares(const design *d, const result *r, char *text, size_t size)
 {
+    char name[DESIGN_NAME + 8];
     double sum = 0;
     pu_int g;
     for (g = 0; g <= d->groups; g++)
         if (g == d->groups || d->slope[g] < 0) sum += r->variance[g].value;
-    report_add(text, size, "Of the variance of %s%s", d->data ? d->column[0].name : "y", d->p > (pu_int)!d->no_intercept ? " that the fixed effects leave" : "");
+    report_add(text, size, "Of the variance of %s%s", spoken(d->data ? d->column[0].name : "y", name), d->p > (pu_int)!d->no_intercept ? " that the fixed effects leave" : "");
     for (g = 0; g < d->groups; g++)
-        if (d->slope[g] < 0) report_add(text, size, "%s makes %s %%,", r->variance[g].name, report_digits(3, 100 * r->variance[g].value / sum));
+        if (d->slope[g] < 0) report_add(text, size, "%s makes %s %%,", spoken(r->variance[g].name, name), report_digits(3, 100 * r->variance[g].value / sum));
     report_add(text, size, "and %s %% is between rows of the same levels.", report_digits(3, 100 * r->variance[d->groups].value / sum));
 }
 
@@ -401,9 +409,9 @@ static void report_fixed(const report_page *page, const design *d, const result 
 static void write_report(const design *d, const request *ask, const result *r, const pu_posterior_result *effects, int argc, char **argv)
 {
     report_page page;
-    char text[2000] = "";
+    char text[2000] = "", name[DESIGN_NAME + 8];
     pu_int g, at = 0;
-    snprintf(text, sizeof text, "mixed: %.60s%s%.80s", d->data ? d->column[0].name : "y", d->data ? " of " : ", simulated", d->data ? report_base(d->data) : "");
+    snprintf(text, sizeof text, "mixed: %.60s%s%.80s", spoken(d->data ? d->column[0].name : "y", name), d->data ? " of " : ", simulated", d->data ? report_base(d->data) : "");
     page = report_open(ask->report, text);
     *text = 0, say_shares(d, r, text, sizeof text);
     report_answer(&page, "%s", text);

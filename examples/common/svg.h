@@ -308,6 +308,8 @@ static inline double svg_forest(svg_plot *p, int count, const svg_row *row, cons
         p->x0 = fmin(p->x0, fmin(row[i].value, row[i].low)), p->x1 = fmax(p->x1, fmax(row[i].value, row[i].high));
     }
     if (!(p->x1 > p->x0) || !(p->x1 - p->x0 < HUGE_VAL)) p->x0 = -1, p->x1 = 1;
+    step = (p->x1 - p->x0) / 40;
+    p->x0 -= p->x0 < 0 ? step : 0, p->x1 += p->x1 > 0 ? step : 0;
     step = svg_step(p->x1 - p->x0, 6);
     fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\"", height);
     if (p->below > 0) fprintf(p->file, " y=\"%.0f\" width=\"480\" height=\"%.0f\"", p->below, height);

@@ -377,20 +377,25 @@ static double half_square(const scene *s, pu_int lag, int down)
     return count > 0 ? sum / count / 2 : (double)NAN;
 }
 
-/* The same of the model, from its spectrum on a torus of `side` points: variances of differences of z; returns the variance of z. */
-static double model_half_squares(double tau, double kappa, long alpha, pu_int side, const double *lag, int lags, double *out)
+/* The same of the fitted z, exactly for this grid and its edges, along an axis of n points with `other` ones on the second: sums over
+   waves a of the axis, whose variance v each is, of the mean of (wave(i) - wave(i + lag))^2. Returns the variance of z. */
+static double model_half_squares(const flags *f, double tau, double kappa, pu_int n, pu_int other, const double *lag, int lags, double *out)
 {
+    const double pi = 3.14159265358979323846, unit = f->edges ? 2 * pi : pi;
     double variance = 0;
     for (int k = 0; k < lags; k++) out[k] = 0;
-    for (pu_int a = 0; a < side; a++) {
-        const double turn = 6.28318530717958647692 * (double)a / (double)side, first = kappa * kappa + 2 - 2 * cos(turn);
-        double sum = 0;
-        for (pu_int b = 0; b < side; b++) {
-            const double x = first + 2 - 2 * cos(6.28318530717958647692 * (double)b / (double)side);
-            sum += 1 / (alpha == 2 ? x * x : x);
+    for (pu_int a = 0; a < n; a++) {
+        const double turn = unit * (double)a / (double)n, first = kappa * kappa + 2 - 2 * cos(turn);
+        double v = 0;
+        for (pu_int b = 0; b < other; b++) {
+            const double x = first + 2 - 2 * cos(unit * (double)b / (double)other);
+            if (x > 0) v += 1 / (f->alpha == 2 ? x * x : x);
         }
-        sum /= tau * (double)side * (double)side, variance += sum;
-        for (int k = 0; k < lags; k++) out[k] += sum * (1 - cos(turn * lag[k]));
+        v /= tau * (double)other * (double)n, variance += v;
+        for (int k = 0; k < lags && a > 0; k++) {
+            const double m = (double)n - lag[k], half = sin(turn * lag[k] / 2), ends = f->edges ? 0 : (a % 2 ? -1 : 1) * sin(turn * m) / sin(turn) / m;
+            out[k] += v * 2 * half * half * (1 - ends);
+        }
     }
     return variance;
 }
@@ -400,24 +405,22 @@ static void report_variogram(const report_page *r, const flags *f, const scene *
 {
     const int fitted = count > 3, longest = (int)fmin(fmin((double)s->rows, (double)s->cols) / 2, fitted ? fmax(8, 1.5 * t[0].value) : 30);
     const double noise = t[fitted ? 3 : 0].value;
-    double lag[LAGS], across[LAGS], down[LAGS], model[LAGS], worst = 0, above = 0, found;
+    const double tau = t[fitted ? 4 : 1].value, kappa = fitted ? t[5].value : 0;
+    double lag[LAGS], across[LAGS], down[LAGS], model[2][LAGS], worst = 0, above = 0, found;
     char text[900] = "";
-    pu_int side = 256;
     svg_plot p;
-    int n = 0, k, curve = 0, last = 0;
+    int n = 0, k, curve, last = 0;
     if (longest < 3) return;
     for (k = 1; k <= LAGS; k++) {
-        const int at = (int)((double)k * longest / LAGS + 0.999);
+        const int at = k == 1 ? 1 : (int)((double)k * longest / LAGS + 0.999);
         if (at > last) lag[n] = last = at, across[n] = half_square(s, at, 0), down[n] = half_square(s, at, 1), n++;
     }
     memset(&p, 0, sizeof p);
     for (k = 0; k < n; k++) p.y1 = fmax(p.y1, fmax(across[k], down[k]));
-    while (side < 4096 && fitted && (double)side < 8 * t[0].value) side *= 2;
-    if (fitted && (double)side >= 8 * t[0].value) {
-        found = model_half_squares(t[4].value, t[5].value, f->alpha, side, lag, n, model);
-        curve = fabs(found / t[1].value - 1) < 0.02;
-        for (k = 0; k < n; k++) model[k] += noise, p.y1 = fmax(p.y1, curve ? model[k] : 0);
-    }
+    found = model_half_squares(f, tau, kappa, s->cols, s->rows, lag, n, model[0]);
+    (void)model_half_squares(f, tau, kappa, s->rows, s->cols, lag, n, model[1]);
+    curve = !fitted || fabs(found / t[1].value - 1) < 1e-3; /* else rounding has had it */
+    for (k = 0; k < n && curve; k++) model[0][k] += noise, model[1][k] += noise, p.y1 = fmax(p.y1, fmax(model[0][k], model[1][k]));
     if (!(p.y1 > 0)) return;
     report_section(r, "How alike points are by their distance");
     report_figure(r);
@@ -425,14 +428,16 @@ static void report_variogram(const report_page *r, const flags *f, const scene *
     p.top = 50, p.height = 200, p.whole_x = 1;
     svg_begin(&p);
     svg_legend(&p, "c2", '.', "along rows"), svg_legend(&p, "c3", '.', "along columns");
-    if (curve) svg_legend(&p, "c1", '-', "the fitted field with noise"), svg_line(&p, n, lag, model, "c1", 0, 0);
+    if (curve) svg_legend(&p, "c1", '-', s->rows != s->cols ? "fitted (columns: dashed)" : "the fitted field with noise"), svg_line(&p, n, lag, model[0], "c1", 0, 0);
+    if (curve && s->rows != s->cols) svg_line(&p, n, lag, model[1], "c1", 1, 0);
     svg_dots(&p, n, lag, across, "c2"), svg_dots(&p, n, lag, down, "c3");
     svg_end(&p);
-    for (k = 0; k < n && curve && lag[k] <= fmax(3, t[0].value / 2); k++) {
-        const double seen = (across[k] + down[k]) / 2;
-        if (fabs(seen / model[k] - 1) > worst) worst = fabs(seen / model[k] - 1), above = seen - model[k];
+    for (k = 0; k < n && curve && lag[k] <= longest / 3.0; k++) {
+        const double seen = (across[k] + down[k]) / 2, fit = (model[0][k] + model[1][k]) / 2;
+        if (fabs(seen / fit - 1) > worst) worst = fabs(seen / fit - 1), above = seen - fit;
     }
-    if (curve) report_add(text, sizeof text, "Up to half of the range the data are at most %.0f %% off the fitted curve%s.", 100 * worst, worst > 0.05 ? above > 0 ? ", above it" : ", below it" : "");
+    if (curve) report_add(text, sizeof text, "In the left third of the picture the data are at most %.0f %% off the fitted curve%s.", 100 * worst, worst > 0.05 ? above > 0 ? ", above it" : ", below it" : "");
+    if (curve && worst > 0.5) report_add(text, sizeof text, "Over such distances points differ otherwise than this model has it; between neighbours it may still fill in well.");
     for (k = 0, worst = 0; k < n; k++)
         if (down[k] + across[k] > 0 && fabs(log(down[k] / across[k])) > fabs(worst)) worst = log(down[k] / across[k]);
     if (fabs(worst) > log(1.5))

@@ -197,7 +197,8 @@ static int tell(pu_model *model, const pu_real *theta, const pu_real *C, const s
         static const char *const names[] = {"noise variance", "tau", "kappa"};
         const pu_int i = k == 0 ? last : k - 1;
         const double x = exp((double)theta[i]);
-        tell_one(t + count++, names[k], x, C ? x * sqrt((double)C[i * (n + 1)]) : none, s->z ? exp((double)s->theta[k == 0 ? 3 : k - 1]) : none, 1);
+        tell_one(t + count++, names[k], x, C ? x * sqrt((double)C[i * (n + 1)]) : none,
+                 s->z ? exp((double)s->theta[k == 0 ? 3 : k - 1]) : none, 1);
     }
     return count;
 }
@@ -324,22 +325,28 @@ static void draw_svg(const flags *f, const tile *t, int tiles)
 {
     const double side = (480 - 10.0 * (tiles - 1)) / tiles, high = side * (double)t->p.height / (double)t->p.width;
     FILE *file = file_open(f->svg);
-    fprintf(file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\" role=\"img\" aria-label=\"a field: data, filled in, standard deviations\">\n"
-                  "<style>\n%s</style>\n", high + 62, svg_style);
+    fprintf(
+        file,
+        "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\" role=\"img\" aria-label=\"a field: data, filled in, standard deviations\">\n"
+        "<style>\n%s</style>\n",
+        high + 62, svg_style);
     for (int i = 0; i < tiles; i++) {
         const double x = i * (side + 10);
-        fprintf(file, "<text x=\"%.1f\" y=\"14\" font-size=\"12\">%s</text>\n<image x=\"%.1f\" y=\"20\" width=\"%.1f\" height=\"%.1f\" style=\"image-rendering:pixelated\" href=\"",
-                x, t[i].name, x, side, high);
+        fprintf(
+            file,
+            "<text x=\"%.1f\" y=\"14\" font-size=\"12\">%s</text>\n<image x=\"%.1f\" y=\"20\" width=\"%.1f\" height=\"%.1f\" style=\"image-rendering:pixelated\" href=\"",
+            x, t[i].name, x, side, high);
         picture_address(&t[i].p, file);
         fprintf(file, "\"/>\n");
         for (int k = 0; k < 32; k++) {
             unsigned char colours[768];
             picture_palette(t[i].p.scale, colours);
-            fprintf(file, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"8\" fill=\"#%02x%02x%02x\"/>\n", x + k * side / 32, high + 28, side / 32 + 0.2,
-                    colours[24 * k], colours[24 * k + 1], colours[24 * k + 2]);
+            fprintf(file, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"8\" fill=\"#%02x%02x%02x\"/>\n", x + k * side / 32,
+                    high + 28, side / 32 + 0.2, colours[24 * k], colours[24 * k + 1], colours[24 * k + 2]);
         }
         fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"12\">%s</text>\n", x, high + 52, report_digits(3, t[i].low));
-        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"12\" text-anchor=\"end\">%s</text>\n", x + side, high + 52, report_digits(3, t[i].high));
+        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"12\" text-anchor=\"end\">%s</text>\n", x + side, high + 52,
+                report_digits(3, t[i].high));
     }
     fprintf(file, "</svg>\n");
     file_close(file, f->svg);
@@ -347,17 +354,20 @@ static void draw_svg(const flags *f, const tile *t, int tiles)
 
 static void report_tiles(const report_page *r, const tile *t, int tiles)
 {
-    fprintf(r->file, "<style>.tiles{display:flex;flex-wrap:wrap;gap:1rem}.tiles figure{flex:1 1 15rem;max-width:calc(50%% - .5rem);min-width:14rem;margin:0}"
-                     ".tiles img{max-height:36rem;object-fit:contain;object-position:left}.bar{height:.7rem;margin-top:.4rem}"
-                     ".ends{display:flex;justify-content:space-between;font-size:.8rem;color:var(--soft)}"
-                     "@media (max-width:33rem){.tiles figure{max-width:none}}</style>\n<div class=\"tiles\">\n");
+    fprintf(
+        r->file,
+        "<style>.tiles{display:flex;flex-wrap:wrap;gap:1rem}.tiles figure{flex:1 1 15rem;max-width:calc(50%% - .5rem);min-width:14rem;margin:0}"
+        ".tiles img{max-height:36rem;object-fit:contain;object-position:left}.bar{height:.7rem;margin-top:.4rem}"
+        ".ends{display:flex;justify-content:space-between;font-size:.8rem;color:var(--soft)}"
+        "@media (max-width:33rem){.tiles figure{max-width:none}}</style>\n<div class=\"tiles\">\n");
     for (int i = 0; i < tiles; i++) {
         fprintf(r->file, "<figure><div>%s</div>\n", t[i].name);
         picture_embed(&t[i].p, r->file, t[i].name);
         fprintf(r->file, "<div class=\"bar\" style=\"background:linear-gradient(to right");
         for (int k = 0; k < PICTURE_STOPS; k++)
             fprintf(r->file, ",#%02x%02x%02x", t[i].p.scale->stop[k][0], t[i].p.scale->stop[k][1], t[i].p.scale->stop[k][2]);
-        fprintf(r->file, ")\"></div><div class=\"ends\"><span>%s</span><span>%s</span></div></figure>\n", report_digits(3, t[i].low), report_digits(3, t[i].high));
+        fprintf(r->file, ")\"></div><div class=\"ends\"><span>%s</span><span>%s</span></div></figure>\n", report_digits(3, t[i].low),
+                report_digits(3, t[i].high));
     }
     fprintf(r->file, "</div>\n");
 }
@@ -393,7 +403,8 @@ static double model_half_squares(const flags *f, double tau, double kappa, pu_in
         }
         v /= tau * (double)other * (double)n, variance += v;
         for (int k = 0; k < lags && a > 0; k++) {
-            const double m = (double)n - lag[k], half = sin(turn * lag[k] / 2), ends = f->edges ? 0 : (a % 2 ? -1 : 1) * sin(turn * m) / sin(turn) / m;
+            const double m = (double)n - lag[k], half = sin(turn * lag[k] / 2),
+                         ends = f->edges ? 0 : (a % 2 ? -1 : 1) * sin(turn * m) / sin(turn) / m;
             out[k] += v * 2 * half * half * (1 - ends);
         }
     }
@@ -424,11 +435,14 @@ static void report_variogram(const report_page *r, const flags *f, const scene *
     if (!(p.y1 > 0)) return;
     report_section(r, "How alike points are by their distance");
     report_figure(r);
-    p.file = r->file, p.title = "variogram", p.x_label = "distance in points", p.y_label = "half the mean squared difference", p.x1 = longest, p.y1 *= 1.06;
+    p.file = r->file, p.title = "variogram", p.x_label = "distance in points", p.y_label = "half the mean squared difference",
+    p.x1 = longest, p.y1 *= 1.06;
     p.top = 50, p.height = 200, p.whole_x = 1;
     svg_begin(&p);
     svg_legend(&p, "c2", '.', "along rows"), svg_legend(&p, "c3", '.', "along columns");
-    if (curve) svg_legend(&p, "c1", '-', s->rows != s->cols ? "fitted (columns: dashed)" : "the fitted field with noise"), svg_line(&p, n, lag, model[0], "c1", 0, 0);
+    if (curve)
+        svg_legend(&p, "c1", '-', s->rows != s->cols ? "fitted (columns: dashed)" : "the fitted field with noise"),
+            svg_line(&p, n, lag, model[0], "c1", 0, 0);
     if (curve && s->rows != s->cols) svg_line(&p, n, lag, model[1], "c1", 1, 0);
     svg_dots(&p, n, lag, across, "c2"), svg_dots(&p, n, lag, down, "c3");
     svg_end(&p);
@@ -436,13 +450,19 @@ static void report_variogram(const report_page *r, const flags *f, const scene *
         const double seen = (across[k] + down[k]) / 2, fit = (model[0][k] + model[1][k]) / 2;
         if (fabs(seen / fit - 1) > worst) worst = fabs(seen / fit - 1), above = seen - fit;
     }
-    if (curve) report_add(text, sizeof text, "In the left third of the picture the data are at most %.0f %% off the fitted curve%s.", 100 * worst, worst > 0.05 ? above > 0 ? ", above it" : ", below it" : "");
-    if (curve && worst > 0.5) report_add(text, sizeof text, "Over such distances points differ otherwise than this model has it; between neighbours it may still fill in well.");
+    if (curve)
+        report_add(text, sizeof text, "In the left third of the picture the data are at most %.0f %% off the fitted curve%s.",
+                   100 * worst, worst > 0.05 ? above > 0 ? ", above it" : ", below it" : "");
+    if (curve && worst > 0.5)
+        report_add(text, sizeof text,
+                   "Over such distances points differ otherwise than this model has it; between neighbours it may still fill in well.");
     for (k = 0, worst = 0; k < n; k++)
         if (down[k] + across[k] > 0 && fabs(log(down[k] / across[k])) > fabs(worst)) worst = log(down[k] / across[k]);
     if (fabs(worst) > log(1.5))
-        report_add(text, sizeof text, "Along %s points differ up to %.1f times as much as along %s at the same distance: the field is not the same in all directions, the model is.",
-                   worst > 0 ? "columns" : "rows", exp(fabs(worst)), worst > 0 ? "rows" : "columns");
+        report_add(
+            text, sizeof text,
+            "Along %s points differ up to %.1f times as much as along %s at the same distance: the field is not the same in all directions, the model is.",
+            worst > 0 ? "columns" : "rows", exp(fabs(worst)), worst > 0 ? "rows" : "columns");
     else report_add(text, sizeof text, "Rows and columns differ by %.0f %% at most.", 100 * expm1(fabs(worst)));
     report_caption(r, "%s", text);
 }
@@ -467,8 +487,8 @@ static double typical(const scene *s, const pu_real *deviation)
     return middle;
 }
 
-static void write_report(const flags *f, const scene *s, const tile *tiles, int shown, const pu_fit_report *fit, int sure, int count, const estimate *t,
-                         const double *numbers, const pu_real *deviation, int argc, char **argv)
+static void write_report(const flags *f, const scene *s, const tile *tiles, int shown, const pu_fit_report *fit, int sure, int count,
+                         const estimate *t, const double *numbers, const pu_real *deviation, int argc, char **argv)
 {
     const long gone = (long)(s->n - s->observed);
     char text[1200] = "";
@@ -476,24 +496,39 @@ static void write_report(const flags *f, const scene *s, const tile *tiles, int 
     snprintf(text, sizeof text, "field: %.120s", f->data ? report_base(f->data) : "simulated");
     r = report_open(f->report, text);
     *text = 0;
-    if (gone) report_add(text, sizeof text, "%ld of %ld points (%s %%) were missing and are filled in, half of them with a standard deviation of %s or less.", gone, (long)s->n,
-                         report_digits(2, 100 * (double)gone / (double)s->n), report_digits(2, typical(s, deviation)));
-    else report_add(text, sizeof text, "No point is missing; the field without its noise is known with a standard deviation of %s or less at half of the points.", report_digits(2, typical(s, deviation)));
+    if (gone)
+        report_add(text, sizeof text,
+                   "%ld of %ld points (%s %%) were missing and are filled in, half of them with a standard deviation of %s or less.",
+                   gone, (long)s->n, report_digits(2, 100 * (double)gone / (double)s->n), report_digits(2, typical(s, deviation)));
+    else
+        report_add(
+            text, sizeof text,
+            "No point is missing; the field without its noise is known with a standard deviation of %s or less at half of the points.",
+            report_digits(2, typical(s, deviation)));
     if (count > 3) report_add(text, sizeof text, "Beyond %s points little correlation is left.", report_digits(3, t[0].value));
     report_answer(&r, "%s", text);
     report_doubts(&r, fit, sure, count, t);
     if (fit_converged(fit) && count > 3 && t[0].value > (double)(s->rows > s->cols ? s->rows : s->cols))
         report_warning(&r, "The range is beyond the grid: the data cannot tell it from larger ones.");
-    if (fit->last.served[PU_ITERATIVE]) report_warning(&r, "The map of deviations is from %ld probes, each value to about %.0f %% (--map-samples).", f->map, 100 * sqrt(0.5 / (double)f->map));
+    if (fit->last.served[PU_ITERATIVE])
+        report_warning(&r, "The map of deviations is from %ld probes, each value to about %.0f %% (--map-samples).", f->map,
+                       100 * sqrt(0.5 / (double)f->map));
     report_tiles(&r, tiles, shown);
-    report_text(&r, "%ld rows, %ld columns%s. Where points are missing they have the %s of \"what is there\"; standard deviations are of the field, without the noise.", (long)s->rows,
-                (long)s->cols, s->rows > TILE_SIDE || s->cols > TILE_SIDE ? ", drawn as means of squares" : "", s->picture ? "red" : "grey");
-    if (s->z && gone) report_text(&r, "Of the hidden points %.1f %% are within 1.96 standard deviations of the truth; the root mean square error is %s.", 100 * numbers[3],
-                                  report_digits(3, numbers[2]));
+    report_text(
+        &r,
+        "%ld rows, %ld columns%s. Where points are missing they have the %s of \"what is there\"; standard deviations are of the field, without the noise.",
+        (long)s->rows, (long)s->cols, s->rows > TILE_SIDE || s->cols > TILE_SIDE ? ", drawn as means of squares" : "",
+        s->picture ? "red" : "grey");
+    if (s->z && gone)
+        report_text(&r,
+                    "Of the hidden points %.1f %% are within 1.96 standard deviations of the truth; the root mean square error is %s.",
+                    100 * numbers[3], report_digits(3, numbers[2]));
     report_variogram(&r, f, s, count, t);
     report_section(&r, "Parameters");
-    snprintf(text, sizeof text, "range: distance in points at which little correlation is left; tau, kappa: of the precision tau (kappa^2 + L)^%ld. Negative log-likelihood: %.8g%s.",
-             f->alpha, numbers[0], nll_error(&fit->last).text);
+    snprintf(
+        text, sizeof text,
+        "range: distance in points at which little correlation is left; tau, kappa: of the precision tau (kappa^2 + L)^%ld. Negative log-likelihood: %.8g%s.",
+        f->alpha, numbers[0], nll_error(&fit->last).text);
     report_estimates(&r, count, t, s->z != NULL, text);
     report_close(&r, argc, argv, f->options, f->list);
 }
@@ -541,7 +576,9 @@ static void results(const flags *f, const scene *s, const pu_fit_report *fit, in
             printf("\n");
         }
         printf("  NLL %.8g%s\n", nll, nll_error(&fit->last).text);
-        if (s->z) printf("  hidden points: root mean square error %.4g, %.1f %% within 1.96 standard deviations\n", numbers[2], 100 * numbers[3]);
+        if (s->z)
+            printf("  hidden points: root mean square error %.4g, %.1f %% within 1.96 standard deviations\n", numbers[2],
+                   100 * numbers[3]);
         printf("  %s; %ld gradients, %.1f s; %.1f s in all, %.1f s of processors, %.0f MB\n", pu_fit_stop_text(fit->stop),
                (long)fit->gradients, fit->seconds, numbers[4], (double)clock() / CLOCKS_PER_SEC, peak_mb());
         printf("  %s\n", fit->last.plan);
@@ -597,12 +634,13 @@ static void read_flags(int argc, char **argv, flags *f)
     list[count++] = opt_text("deviations", "its standard deviations: .csv or .pgm (white: the largest)", &f->deviations);
     count += fit_flags_table(&f->fit, list + count);
     f->options = count;
-    program_more = "--data is a grey picture (PGM) or text: a line for each row, cells separated by a comma, semicolon, tab or blanks, without a header;\n"
-                   "empty cells, NA and NaN are missing. Without it a field is simulated and a part of it hidden.\n\n"
-                   "  field --data grid.csv --report grid.html --filled filled.csv --deviations sd.csv\n"
-                   "  field --data photo.pgm --mask scratches.pgm --filled photo_filled.pgm\n"
-                   "  field --size 1024 --blocks            simulated: hidden in squares\n\n"
-                   "The table goes to standard output, progress to stderr, files only where an option names one.";
+    program_more =
+        "--data is a grey picture (PGM) or text: a line for each row, cells separated by a comma, semicolon, tab or blanks, without a header;\n"
+        "empty cells, NA and NaN are missing. Without it a field is simulated and a part of it hidden.\n\n"
+        "  field --data grid.csv --report grid.html --filled filled.csv --deviations sd.csv\n"
+        "  field --data photo.pgm --mask scratches.pgm --filled photo_filled.pgm\n"
+        "  field --size 1024 --blocks            simulated: hidden in squares\n\n"
+        "The table goes to standard output, progress to stderr, files only where an option names one.";
     options_read(argc, argv, "field", "Fills in the holes of a picture or grid by a Matern field, and tells range, variance and noise.",
                  count, list);
     check_names(f);
@@ -660,7 +698,8 @@ int main(int argc, char **argv)
 
     rest = options.gradient;
     if (rest.kind != PU_EXACT) rest.samples = (pu_int)f.map, rest.step = 1;
-    if (fit.gradients > 0) stage(&f, "the map of deviations", (double)(f.map + 1) / (double)(f.fit.samples + 1) * fit.seconds / (double)fit.gradients);
+    if (fit.gradients > 0)
+        stage(&f, "the map of deviations", (double)(f.map + 1) / (double)(f.fit.samples + 1) * fit.seconds / (double)fit.gradients);
     mean = need_reals(s.n), deviation = need_reals(s.n);
     make_map(&model, theta, &data, &rest, &ws, mean, deviation);
     pu_workspace_free(&ws);

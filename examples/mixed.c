@@ -347,9 +347,12 @@ static void say_shares(const design *d, const result *r, char *text, size_t size
     pu_int g;
     for (g = 0; g <= d->groups; g++)
         if (g == d->groups || d->slope[g] < 0) sum += r->variance[g].value;
-    report_add(text, size, "Of the variance of %s%s", spoken(d->data ? d->column[0].name : "y", name), d->p > (pu_int)!d->no_intercept ? " that the fixed effects leave" : "");
+    report_add(text, size, "Of the variance of %s%s", spoken(d->data ? d->column[0].name : "y", name),
+               d->p > (pu_int)!d->no_intercept ? " that the fixed effects leave" : "");
     for (g = 0; g < d->groups; g++)
-        if (d->slope[g] < 0) report_add(text, size, "%s makes %s %%,", spoken(r->variance[g].name, name), report_digits(3, 100 * r->variance[g].value / sum));
+        if (d->slope[g] < 0)
+            report_add(text, size, "%s makes %s %%,", spoken(r->variance[g].name, name),
+                       report_digits(3, 100 * r->variance[g].value / sum));
     report_add(text, size, "and %s %% is between rows of the same levels.", report_digits(3, 100 * r->variance[d->groups].value / sum));
 }
 
@@ -370,7 +373,8 @@ static void report_deviations(const report_page *page, const design *d, const re
     p.file = page->file, p.title = "standard deviations with 95 % intervals", p.x_label = "standard deviation, in units of the response";
     report_figure(page);
     svg_forest(&p, (int)d->groups + 1, row, "", 0);
-    report_caption(page, "How far levels of a group lie apart, and rows of the same levels (residual).%s%s", bars ? " Bars are 95 % intervals." : " There are no intervals.",
+    report_caption(page, "How far levels of a group lie apart, and rows of the same levels (residual).%s%s",
+                   bars ? " Bars are 95 % intervals." : " There are no intervals.",
                    bars && bars <= (int)d->groups ? " Those without a bar have none." : "");
 }
 
@@ -382,8 +386,8 @@ static void report_group(const report_page *page, const design *d, pu_int g, con
     p.file = page->file;
     report_figure(page);
     draw_group(d, g, mean, variance, &p, &view);
-    report_caption(page, "%s %s is highest at %s, %s %s lowest at %s. %ld of %ld intervals do not hold 0.%s", d->name[g], view.high, report_digits(3, view.most), d->name[g],
-                   view.low, report_digits(3, view.least), (long)view.clear, (long)d->known[g],
+    report_caption(page, "%s %s is highest at %s, %s %s lowest at %s. %ld of %ld intervals do not hold 0.%s", d->name[g], view.high,
+                   report_digits(3, view.most), d->name[g], view.low, report_digits(3, view.least), (long)view.clear, (long)d->known[g],
                    view.shown < d->known[g] ? " The levels between are left out; --effects FILE has all." : "");
 }
 
@@ -402,7 +406,9 @@ static void report_fixed(const report_page *page, const design *d, const result 
         if (!d->data) report_number(page, 4, e->truth);
         if (d->term[i].column >= 0 && (most < 0 || fabs(e->value / e->se) > fabs(r->fixed[most].value / r->fixed[most].se))) most = i;
     }
-    if (most >= 0) report_add(note, sizeof note, "Clearest is %.100s, %.1f standard errors from 0.", r->fixed[most].name, fabs(r->fixed[most].value / r->fixed[most].se));
+    if (most >= 0)
+        report_add(note, sizeof note, "Clearest is %.100s, %.1f standard errors from 0.", r->fixed[most].name,
+                   fabs(r->fixed[most].value / r->fixed[most].se));
     report_table_end(page, note);
 }
 
@@ -411,18 +417,22 @@ static void write_report(const design *d, const request *ask, const result *r, c
     report_page page;
     char text[2000] = "", name[DESIGN_NAME + 8];
     pu_int g, at = 0;
-    snprintf(text, sizeof text, "mixed: %.60s%s%.80s", spoken(d->data ? d->column[0].name : "y", name), d->data ? " of " : ", simulated", d->data ? report_base(d->data) : "");
+    snprintf(text, sizeof text, "mixed: %.60s%s%.80s", spoken(d->data ? d->column[0].name : "y", name),
+             d->data ? " of " : ", simulated", d->data ? report_base(d->data) : "");
     page = report_open(ask->report, text);
     *text = 0, say_shares(d, r, text, sizeof text);
     report_answer(&page, "%s", text);
     report_doubts(&page, &r->fit, r->has_errors, (int)d->groups + 1, r->variance);
     if (!effects->exact)
-        report_warning(&page, "Standard deviations of effects are from %ld probes, to about %.0f %% each (--samples).", (long)effects->probes, 100 * sqrt(0.5 / (double)effects->probes));
+        report_warning(&page, "Standard deviations of effects are from %ld probes, to about %.0f %% each (--samples).",
+                       (long)effects->probes, 100 * sqrt(0.5 / (double)effects->probes));
     report_deviations(&page, d, r);
     *text = 0;
     report_add(text, sizeof text, "%ld rows, by %s.", (long)d->rows, ask->method ? "restricted maximum likelihood" : "maximum likelihood");
     if (d->t.no_response) report_add(text, sizeof text, "%ld rows without a response are left out.", d->t.no_response);
-    if (d->t.no_cell) report_add(text, sizeof text, "%ld rows that lack another cell are left out, the first in line %ld.", d->t.no_cell, d->t.gap_line);
+    if (d->t.no_cell)
+        report_add(text, sizeof text, "%ld rows that lack another cell are left out, the first in line %ld.", d->t.no_cell,
+                   d->t.gap_line);
     report_text(&page, "%s", text);
     report_section(&page, "Effects of the levels");
     for (g = 0; g < d->groups; at += d->known[g++])
@@ -430,8 +440,8 @@ static void write_report(const design *d, const request *ask, const result *r, c
     if (d->groups > 6) report_text(&page, "%ld more groups are left out here; --effects FILE has all.", (long)d->groups - 6);
     report_fixed(&page, d, r);
     report_section(&page, "Variances");
-    snprintf(text, sizeof text, "%s%.6g%s. residual: between rows of the same levels.", ask->method ? "Half of the REML criterion: " : "Negative log-likelihood: ", r->nll,
-             likelihood_error(&r->nll_report).text);
+    snprintf(text, sizeof text, "%s%.6g%s. residual: between rows of the same levels.",
+             ask->method ? "Half of the REML criterion: " : "Negative log-likelihood: ", r->nll, likelihood_error(&r->nll_report).text);
     report_estimates(&page, (int)d->groups + 1, r->variance, !d->data, text);
     report_close(&page, argc, argv, ask->options, ask->list);
 }
@@ -507,7 +517,8 @@ static void print_tables(const design *d, const request *ask, const result *r)
     pu_int i;
     printf("mixed effects by %s, %ld rows\n", ask->method ? "restricted maximum likelihood" : "maximum likelihood", (long)d->rows);
     print_left_out(d);
-    printf("\nRandom effects\n  %-20s %12s %12s %12s %10s%s\n", "group", "variance", "std. error", "std. dev.", "levels", d->data ? "" : "  (truth)");
+    printf("\nRandom effects\n  %-20s %12s %12s %12s %10s%s\n", "group", "variance", "std. error", "std. dev.", "levels",
+           d->data ? "" : "  (truth)");
     for (i = 0; i <= d->groups; i++) {
         const estimate *e = r->variance + i;
         printf("  %-20s", e->name);
@@ -603,13 +614,14 @@ static void read_options(int argc, char **argv, request *ask, design *d, fit_fla
     n += fit_keep_table(flags, list + n);
     list[n++] = team_option();
     ask->options = n;
-    program_more = "--data is a table: names in the first line, or none (then columns are numbers from 1), a row a line; comma, semicolon, tab or ::\n"
-                   "between cells. Rows without a response, or with a gap elsewhere, are left out and counted. Without --data rows are simulated.\n\n"
-                   "  mixed --data ratings.csv --response rating --groups user,item --report ratings.html\n"
-                   "  mixed --data u.data --response 3 --groups 1,2 --json fit.json             no header: columns by number\n"
-                   "  mixed --data pupils.csv --response score --groups school,school:class --slopes school:age --fixed age,factor(sex)\n\n"
-                   "Tables go to standard output, progress to stderr, files only where an option names one: --report, --svg, --json, --effects, --out,\n"
-                   "--checkpoint, --simulate-write.";
+    program_more =
+        "--data is a table: names in the first line, or none (then columns are numbers from 1), a row a line; comma, semicolon, tab or ::\n"
+        "between cells. Rows without a response, or with a gap elsewhere, are left out and counted. Without --data rows are simulated.\n\n"
+        "  mixed --data ratings.csv --response rating --groups user,item --report ratings.html\n"
+        "  mixed --data u.data --response 3 --groups 1,2 --json fit.json             no header: columns by number\n"
+        "  mixed --data pupils.csv --response score --groups school,school:class --slopes school:age --fixed age,factor(sex)\n\n"
+        "Tables go to standard output, progress to stderr, files only where an option names one: --report, --svg, --json, --effects, --out,\n"
+        "--checkpoint, --simulate-write.";
     options_read(argc, argv, "mixed",
                  "Mixed effects: variances of groups of levels, crossed or nested, fixed effects, predictions.\n"
                  "JSON: nll, nll_se, variances {\"residual\": v, ..}, fixed {\"intercept\": v, ..}, standard_errors {\"variances\": {..},\n"

@@ -163,13 +163,17 @@ static void report_phi(const report_page *r, int P, const estimate *e)
     p.y1 += 0.05 * (p.y1 - p.y0), p.y0 -= 0.05 * (p.y1 - p.y0);
     svg_begin(&p);
     svg_level(&p, 0);
-    for (i = 0; i < shown; i++) svg_interval(&p, i + 1, e[i].se == e[i].se ? e[i].low : e[i].value, e[i].value, e[i].se == e[i].se ? e[i].high : e[i].value, "c2");
+    for (i = 0; i < shown; i++)
+        svg_interval(&p, i + 1, e[i].se == e[i].se ? e[i].low : e[i].value, e[i].value, e[i].se == e[i].se ? e[i].high : e[i].value,
+                     "c2");
     svg_end(&p);
     if (P > shown) report_add(text, sizeof text, "The first %d of %d lags.", shown, P);
     if (known == 0) report_add(text, sizeof text, "There are no intervals, see above.");
     else if (clear == 0) report_add(text, sizeof text, "Every 95 %% interval holds 0.");
     else if (clear == shown) report_add(text, sizeof text, "No 95 %% interval holds 0.");
-    else report_add(text, sizeof text, "The 95 %% intervals that do not hold 0 are those of lag%s %s%s.", clear > 1 ? "s" : "", list, clear > 12 ? " .." : "");
+    else
+        report_add(text, sizeof text, "The 95 %% intervals that do not hold 0 are those of lag%s %s%s.", clear > 1 ? "s" : "", list,
+                   clear > 12 ? " .." : "");
     report_caption(r, "%s", text);
 }
 
@@ -222,7 +226,8 @@ static void write_report(const process *m, const series *s, const pu_fit_report 
     report_doubts(&r, fit, has_se, fixed ? P + 1 : all, e);
     series_report_pictures(&r, s);
     *text = 0;
-    report_add(text, sizeof text, "An autoregression of order %d%s, %ld series of %ld values.", P, s->regressors ? " about regressors" : "", (long)s->count, (long)s->known);
+    report_add(text, sizeof text, "An autoregression of order %d%s, %ld series of %ld values.", P,
+               s->regressors ? " about regressors" : "", (long)s->count, (long)s->known);
     say_process(m, P, e, text, sizeof text);
     report_text(&r, "%s", text);
     report_phi(&r, P, e);
@@ -230,8 +235,10 @@ static void write_report(const process *m, const series *s, const pu_fit_report 
     report_innovations(&r, m, s, P, nll);
     series_report_forecast(&r, s);
     report_section(&r, "Parameters");
-    snprintf(text, sizeof text, "phi: of the values before; kappa: variance of the innovations; lambda: of the noise%s%s. Negative log-likelihood per series: %.6g.",
-             fixed ? ", fixed" : "", s->transform ? "; all of the transformed numbers" : "", nll);
+    snprintf(
+        text, sizeof text,
+        "phi: of the values before; kappa: variance of the innovations; lambda: of the noise%s%s. Negative log-likelihood per series: %.6g.",
+        fixed ? ", fixed" : "", s->transform ? "; all of the transformed numbers" : "", nll);
     report_estimates(&r, all, e, !s->data, text);
     report_close(&r, argc, argv, options, list);
 }
@@ -265,7 +272,9 @@ int main(int argc, char **argv)
     list[options++] = opt_number("series", "simulate: how many", &count, 1, CSV_COLUMNS);
     list[options++] = opt_real("missing", "simulate: share of missing entries", &missing, 0, 0.99);
     list[options++] = opt_choice("optimizer", "of the fit; without --rate its own: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
-    list[options++] = opt_choice("start", "of the fit: from the data, at gamma = 0 and kappa = lambda = 1, or at the truth of a simulation", &start, "moments,zero,truth");
+    list[options++] =
+        opt_choice("start", "of the fit: from the data, at gamma = 0 and kappa = lambda = 1, or at the truth of a simulation", &start,
+                   "moments,zero,truth");
     list[options++] = opt_real("noise", "fix lambda, the variance of the noise, at this", &noise, 1e-300, 1e300);
     list[options++] = opt_flag("no-noise", "fix it at next to nothing, 1e-7 of the variance", &noiseless);
     options += series_flags_table(&s, list + options);
@@ -273,13 +282,14 @@ int main(int argc, char **argv)
     options += fit_flags_table(&flags, list + options);
     options += fit_keep_table(&flags, list + options);
     list[options++] = team_option();
-    program_more = "--data is a CSV file: names in the first line, then a row for each time, in order; empty cells, NA and NaN are gaps. Each column is\n"
-                   "a series, and all of them share the parameters. Without --data series are simulated, and the tables have the truth beside.\n\n"
-                   "  noisy_ar --data lynx.csv --time time --columns value --transform log --order 4 --forecast 20 --report lynx.html\n"
-                   "  noisy_ar --data huron.csv --columns level --order 2 --intercept --regress year --no-noise    R's arima(xreg = year)\n"
-                   "  noisy_ar --length 3000 --hide 0.1 --svg ar.svg     simulated: what comes back of the truth\n\n"
-                   "Tables go to standard output, progress to stderr, files only where an option names one: --report, --svg, --json, --save,\n"
-                   "--checkpoint.";
+    program_more =
+        "--data is a CSV file: names in the first line, then a row for each time, in order; empty cells, NA and NaN are gaps. Each column is\n"
+        "a series, and all of them share the parameters. Without --data series are simulated, and the tables have the truth beside.\n\n"
+        "  noisy_ar --data lynx.csv --time time --columns value --transform log --order 4 --forecast 20 --report lynx.html\n"
+        "  noisy_ar --data huron.csv --columns level --order 2 --intercept --regress year --no-noise    R's arima(xreg = year)\n"
+        "  noisy_ar --length 3000 --hide 0.1 --svg ar.svg     simulated: what comes back of the truth\n\n"
+        "Tables go to standard output, progress to stderr, files only where an option names one: --report, --svg, --json, --save,\n"
+        "--checkpoint.";
     options_read(argc, argv, "noisy_ar",
                  "Fits an autoregression seen through noise to series with gaps: parameters with standard errors, gaps filled in, forecasts.\n"
                  "z_t = phi_1 z_{t-1} + .. + phi_P z_{t-P} + N(0, kappa),  y_t = z_t + N(0, lambda)", options, list);

@@ -317,9 +317,10 @@ static void report_states(const report_page *r, space *m, series *s, const pu_re
         p.file = r->file, p.title = p.y_label = name, p.height = 130;
         report_figure(r);
         series_panel(s, &p, curve, -1, series_end(s, 400), s->length, NULL);
-        report_caption(r, "Now it is %s (95 %%: %s to %s).%s", report_digits(3, curve[3 * (s->known - 1) + 1]), report_digits(3, curve[3 * (s->known - 1)]),
-                       report_digits(3, curve[3 * (s->known - 1) + 2]),
-                       m->anchor ? " Its unit is that of the column it is anchored to." : " Its unit is its innovation; with the sign of C turned over, it would be upside down.");
+        report_caption(r, "Now it is %s (95 %%: %s to %s).%s", report_digits(3, curve[3 * (s->known - 1) + 1]),
+                       report_digits(3, curve[3 * (s->known - 1)]), report_digits(3, curve[3 * (s->known - 1) + 2]),
+                       m->anchor ? " Its unit is that of the column it is anchored to."
+                                 : " Its unit is its innovation; with the sign of C turned over, it would be upside down.");
     }
     if (S > SERIES_PANELS) report_text(r, "%d more states are left out here.", S - SERIES_PANELS);
     free(out.mean), free(curve);
@@ -349,8 +350,9 @@ static void report_loadings(const report_page *r, const space *m, const series *
         p.file = r->file, p.title = "loadings with 95 % intervals", p.x_label = "loading (units of the column per unit of the state)";
         report_figure(r);
         svg_forest(&p, n, row, head, 1);
-        report_caption(r, "%s%s moves most with the state, by %s per unit of it.%s", row[most].high > row[most].low ? "Bars are 95 % intervals. " : "", row[most].name, report_digits(3, row[most].value),
-                       m->outputs > MOST ? " The first 40 columns." : "");
+        report_caption(r, "%s%s moves most with the state, by %s per unit of it.%s",
+                       row[most].high > row[most].low ? "Bars are 95 % intervals. " : "", row[most].name,
+                       report_digits(3, row[most].value), m->outputs > MOST ? " The first 40 columns." : "");
     }
 }
 
@@ -400,7 +402,9 @@ static void report_spectrum(const report_page *r, const space *m, const series *
             const double turn = 3.14159265358979323846 * (f + 0.5) / SPECTRUM;
             double sum = 0;
             for (i = 0; i < S; i++) { /* rows of [e^iw I - A' | c], real and imaginary parts side by side */
-                for (j = 0; j < S; j++) M[2 * (i * (S + 1) + j)] = -(double)ssm->A[j * S + i] + (i == j ? cos(turn) : 0), M[2 * (i * (S + 1) + j) + 1] = i == j ? sin(turn) : 0;
+                for (j = 0; j < S; j++)
+                    M[2 * (i * (S + 1) + j)] = -(double)ssm->A[j * S + i] + (i == j ? cos(turn) : 0),
+                                         M[2 * (i * (S + 1) + j) + 1] = i == j ? sin(turn) : 0;
                 M[2 * (i * (S + 1) + S)] = (double)full[m->C + k * S + i], M[2 * (i * (S + 1) + S) + 1] = 0;
             }
             solve_complex(S, M);
@@ -430,7 +434,8 @@ static void report_innovations(const report_page *r, const space *m, const serie
     int i, k;
     for (i = 0; i < S * S; i++) room[i] = (double)ssm->A[i], room[S * S + i] = (double)ssm->Q[i];
     for (i = 0; i < q * S; i++) room[2 * S * S + i] = (double)full[m->C + i];
-    system.S = S, system.outputs = q, system.A = room, system.Q = room + S * S, system.C = room + 2 * S * S, system.P0 = ssm->P0, system.psi = lgm->psi;
+    system.S = S, system.outputs = q, system.A = room, system.Q = room + S * S, system.C = room + 2 * S * S, system.P0 = ssm->P0,
+    system.psi = lgm->psi;
     if (ssm->P0[0] < HUGE_VAL && innovations_work(&system, s->length) * (double)data < 3e9) {
         for (n = 0; n < data; n++) {
             for (t = 0; t < s->length; t++)
@@ -448,8 +453,8 @@ static void report_innovations(const report_page *r, const space *m, const serie
     free(room), free(y), free(got), free(e);
 }
 
-static void write_report(space *m, const request *ask, series *s, const pu_fit_report *fit, int has_se, const pu_real *theta, const pu_real *full,
-                         const estimate *e, double nll, const pu_options *options, int argc, char **argv)
+static void write_report(space *m, const request *ask, series *s, const pu_fit_report *fit, int has_se, const pu_real *theta,
+                         const pu_real *full, const estimate *e, double nll, const pu_options *options, int argc, char **argv)
 {
     const double radius = radius_of(pu_model_get_ssm(m->model));
     const int count = (int)m->model->params, known = m->anchor || (m->unit && m->S == 1);
@@ -464,8 +469,8 @@ static void write_report(space *m, const request *ask, series *s, const pu_fit_r
     report_answer(&r, "%s", *text ? text : memory);
     report_doubts(&r, fit, has_se, known ? count : count - of_y(m), known ? e : e + of_y(m));
     series_report_pictures(&r, s);
-    report_text(&r, "A hidden state of %d number%s behind %ld series of %ld values%s. %s", m->S, m->S == 1 ? "" : "s", (long)s->count, (long)s->known,
-                s->vector ? ", which are the entries of one vector" : "", *text ? memory : "");
+    report_text(&r, "A hidden state of %d number%s behind %ld series of %ld values%s. %s", m->S, m->S == 1 ? "" : "s", (long)s->count,
+                (long)s->known, s->vector ? ", which are the entries of one vector" : "", *text ? memory : "");
     if (known && (s->vector || s->count == 1)) report_states(&r, m, s, theta, options);
     if (known && s->vector) report_loadings(&r, m, s, e);
     report_spectrum(&r, m, s, full);
@@ -473,8 +478,9 @@ static void write_report(space *m, const request *ask, series *s, const pu_fit_r
     series_report_forecast(&r, s);
     report_section(&r, "Parameters");
     *text = 0;
-    if (n < count) report_add(text, sizeof text, "%d parameters of A, C and Q are left out: other coordinates of the states do as well%s.", count - n,
-                              m->unit ? "; --anchor fixes them" : "; --unit or --anchor fixes them");
+    if (n < count)
+        report_add(text, sizeof text, "%d parameters of A, C and Q are left out: other coordinates of the states do as well%s.",
+                   count - n, m->unit ? "; --anchor fixes them" : "; --unit or --anchor fixes them");
     report_add(text, sizeof text, "sigma2: variance of the noise. Negative log-likelihood%s: %.6g.", s->vector ? "" : " per series", nll);
     if (fit->starts > 1) report_add(text, sizeof text, "%ld of %ld starts reach it.", (long)fit->near_best, (long)fit->starts);
     report_estimates(&r, n, shown, 0, text);
@@ -506,12 +512,13 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
     n += series_regress_table(s, list + n);
     n += fit_flags_table(flags, list + n);
     ask->options = n;
-    program_more = "--data is a CSV file: names in the first line, then a row for each time, in order; empty cells, NA and NaN are gaps. Without --data\n"
-                   "series are simulated.\n\n"
-                   "  state_space --data lynx.csv --time time --columns value --transform log --states 3 --forecast 20 --report lynx.html\n"
-                   "  state_space --data stocks.csv --columns DAX,CAC,FTSE --states 1 --unit      columns as a vector: a dynamic factor model\n"
-                   "  state_space --data sales.csv --columns north,south --each --intercept --regress price\n\n"
-                   "Tables go to standard output, progress to stderr, files only where an option names one: --report, --svg, --json, --save.";
+    program_more =
+        "--data is a CSV file: names in the first line, then a row for each time, in order; empty cells, NA and NaN are gaps. Without --data\n"
+        "series are simulated.\n\n"
+        "  state_space --data lynx.csv --time time --columns value --transform log --states 3 --forecast 20 --report lynx.html\n"
+        "  state_space --data stocks.csv --columns DAX,CAC,FTSE --states 1 --unit      columns as a vector: a dynamic factor model\n"
+        "  state_space --data sales.csv --columns north,south --each --intercept --regress price\n\n"
+        "Tables go to standard output, progress to stderr, files only where an option names one: --report, --svg, --json, --save.";
     options_read(argc, argv, "state_space",
                  "Fits a linear state space model to series with gaps. Several columns are a vector per time step (a dynamic factor\n"
                  "model); with --each they are series with the same parameters, and \"nll\" is the mean over them.", n, list);

@@ -275,12 +275,15 @@ static void part_words(const structure *m, int i, const series *s, const pu_real
     char at[2][100];
     pu_int t;
     if (kind == PU_PART_LEVEL) {
-        report_add(text, size, "The level went from %s at first to %s now (95 %%: %s to %s)", report_digits(4, (double)mean[0]), report_digits(4, value),
-                   report_digits(4, value - half), report_digits(4, value + half));
-        if (s->transform == 1) report_add(text, size, "on the scale of logarithms, which is %s times as much", report_digits(3, exp(value - (double)mean[0])));
+        report_add(text, size, "The level went from %s at first to %s now (95 %%: %s to %s)", report_digits(4, (double)mean[0]),
+                   report_digits(4, value), report_digits(4, value - half), report_digits(4, value + half));
+        if (s->transform == 1)
+            report_add(text, size, "on the scale of logarithms, which is %s times as much",
+                       report_digits(3, exp(value - (double)mean[0])));
         snprintf(text + strlen(text), size - strlen(text), ".");
     } else if (kind == PU_PART_SLOPE) {
-        report_add(text, size, "The slope is now %s a step (95 %%: %s to %s)%s.", report_digits(3, value), report_digits(3, value - half), report_digits(3, value + half),
+        report_add(text, size, "The slope is now %s a step (95 %%: %s to %s)%s.", report_digits(3, value),
+                   report_digits(3, value - half), report_digits(3, value + half),
                    fabs(value) > half ? "" : ", which is not clear of zero");
     } else if ((kind == PU_PART_SEASON || kind == PU_PART_SEASON_TRIG) && s->known >= period) {
         pu_int low = now, high = now;
@@ -349,14 +352,18 @@ static void report_surprise(const report_page *r, const structure *m, const seri
         }
     if (count < 12) return;
     report_section(r, "What surprises most");
-    report_text(r, "%s at %s is %s, where all other values let expect %s (95 %%: %s to %s). That is %.1f standard deviations; of %ld values the largest of a "
-                   "right model has about %.1f%s", s->table.name[of], series_at(s, at, place, sizeof place), report_digits(4, series_seen(s, of, at, 0)),
-                report_digits(4, series_back(s, expected)), report_digits(4, series_back(s, expected - half)), report_digits(4, series_back(s, expected + half)), most,
-                count, innovations_largest(count), most > innovations_largest(count) + 1 ? ": look at this value." : ".");
+    report_text(
+        r,
+        "%s at %s is %s, where all other values let expect %s (95 %%: %s to %s). That is %.1f standard deviations; of %ld values the largest of a "
+        "right model has about %.1f%s",
+        s->table.name[of], series_at(s, at, place, sizeof place), report_digits(4, series_seen(s, of, at, 0)),
+        report_digits(4, series_back(s, expected)), report_digits(4, series_back(s, expected - half)),
+        report_digits(4, series_back(s, expected + half)), most, count, innovations_largest(count),
+        most > innovations_largest(count) + 1 ? ": look at this value." : ".");
 }
 
-static void write_report(const structure *m, const request *ask, int all, const series *s, const pu_real *part, const pu_fit_report *fit, int has_se, int count,
-                         const estimate *e, double nll, int argc, char **argv)
+static void write_report(const structure *m, const request *ask, int all, const series *s, const pu_real *part,
+                         const pu_fit_report *fit, int has_se, int count, const estimate *e, double nll, int argc, char **argv)
 {
     report_page r = series_report_open(s);
     char text[1000];
@@ -372,7 +379,8 @@ static void write_report(const structure *m, const request *ask, int all, const 
     report_surprise(&r, m, s);
     series_report_forecast(&r, s);
     report_section(&r, "Parameters");
-    snprintf(text, sizeof text, "Variances are those of what moves a part in a step; var.irregular is the noise. Negative log-likelihood%s%s: %.6g.",
+    snprintf(text, sizeof text,
+             "Variances are those of what moves a part in a step; var.irregular is the noise. Negative log-likelihood%s%s: %.6g.",
              s->count > 1 ? ", the sum over the series" : "", s->transform ? ", of the transformed numbers" : "", nll);
     report_estimates(&r, count, e, !s->data, text);
     report_close(&r, argc, argv, ask->options, ask->list);
@@ -442,9 +450,11 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
     list[n++] = opt_number("ma", "order of a moving average: with --ar an ARMA, else of white noise; 0 = none", &ask->ma, 0, 1000);
     list[n++] = opt_flag("no-irregular", "no noise besides the parts: with --ar and --ma alone what arima() fits", &ask->no_irregular);
     list[n++] = opt_choice("matern", "a Gaussian process of smoothness 1/2, 3/2, 5/2", &ask->matern, "none,12,32,52");
-    list[n++] = opt_text("regress", "columns of --data to regress on, names with commas between; without a level also an intercept", &s->regress);
+    list[n++] = opt_text("regress", "columns of --data to regress on, names with commas between; without a level also an intercept",
+                         &s->regress);
     list[n++] = opt_text("constant", "parts that do not move, of level,slope,season", &ask->constant);
-    list[n++] = opt_number("starts", "fits from so many starts; the best one counts; 0 = one, or three where these are cheap", &ask->starts, 0, 1000);
+    list[n++] = opt_number("starts", "fits from so many starts; the best one counts; 0 = one, or three where these are cheap",
+                           &ask->starts, 0, 1000);
     list[n++] = opt_text("components", "write the parts of the first series to this CSV file: means and standard deviations", &ask->components);
     list[n++] = opt_number("length", "simulate: entries of a series", length, 1, 100000000);
     list[n++] = opt_number("series", "simulate: how many", count, 1, CSV_COLUMNS);
@@ -452,13 +462,14 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
     n += series_flags_table(s, list + n);
     n += fit_flags_table(flags, list + n);
     ask->options = n;
-    program_more = "--data is a CSV file: names in the first line, then a row for each time, in order; empty cells, NA and NaN are gaps. Empty rows at\n"
-                   "its end are forecast. Without --data series are simulated, and the tables have the truth beside.\n\n"
-                   "  structural --data AirPassengers.csv --time time --columns value --transform log --slope --season 12 --forecast 24 --report air.html\n"
-                   "  structural --data Nile.csv --columns flow --level --json nile.json --components nile_parts.csv\n"
-                   "  structural --data lynx.csv --columns value --transform log --ar 2 --ma 1 --no-irregular      an ARMA with a mean\n\n"
-                   "Tables go to standard output, progress to stderr, files only where an option names one: --report, --svg, --json, --components,\n"
-                   "--save.";
+    program_more =
+        "--data is a CSV file: names in the first line, then a row for each time, in order; empty cells, NA and NaN are gaps. Empty rows at\n"
+        "its end are forecast. Without --data series are simulated, and the tables have the truth beside.\n\n"
+        "  structural --data AirPassengers.csv --time time --columns value --transform log --slope --season 12 --forecast 24 --report air.html\n"
+        "  structural --data Nile.csv --columns flow --level --json nile.json --components nile_parts.csv\n"
+        "  structural --data lynx.csv --columns value --transform log --ar 2 --ma 1 --no-irregular      an ARMA with a mean\n\n"
+        "Tables go to standard output, progress to stderr, files only where an option names one: --report, --svg, --json, --components,\n"
+        "--save.";
     options_read(argc, argv, "structural",
                  "Fits a sum of components to series with gaps. Several columns are several series with the same parameters,\n"
                  "each with states of its own; \"nll\" is the sum over them, of the transformed numbers.", n, list);

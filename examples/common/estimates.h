@@ -235,15 +235,22 @@ static inline void report_doubts(const report_page *r, const pu_fit_report *repo
     int k, open = 0;
     if (fit_interrupted) report_warning(r, "Interrupted: all that follows is of step %ld of %ld.", (long)report->step, (long)report->steps);
     else if (!fit_converged(report))
-        report_warning(r, "The fit has not converged (%s, step %ld): all that follows is of a fit under way, and has no standard errors. More --steps?",
-                       pu_fit_stop_text(report->stop), (long)report->step);
+        report_warning(
+            r,
+            "The fit has not converged (%s, step %ld): all that follows is of a fit under way, and has no standard errors. More --steps?",
+            pu_fit_stop_text(report->stop), (long)report->step);
     else if (!has_errors) report_warning(r, "The fit came to rest where the likelihood has no minimum: there are no standard errors.");
-    if (report->status == PU_INEXACT) report_warning(r, "Rounding has taken half of the digits or more; relative errors may be up to %.2g.", report->last.rounding_error);
+    if (report->status == PU_INEXACT)
+        report_warning(r, "Rounding has taken half of the digits or more; relative errors may be up to %.2g.",
+                       report->last.rounding_error);
     if (report->stop == PU_FIT_BOUNDARY)
         report_warning(r, "%s came to rest at the boundary of what it can be, and has no standard error.", report->boundary_name);
     for (k = 0; k < count && has_errors && report->stop != PU_FIT_BOUNDARY; k++)
-        if (e[k].se != e[k].se && open++ < 4) snprintf(names + strlen(names), sizeof names - strlen(names), "%s%.40s", *names ? ", " : "", e[k].name);
-    if (open) report_warning(r, "%s%s: no standard error, the data do not identify %s.", names, open > 4 ? " and others" : "", open > 1 ? "them" : "it");
+        if (e[k].se != e[k].se && open++ < 4)
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%.40s", *names ? ", " : "", e[k].name);
+    if (open)
+        report_warning(r, "%s%s: no standard error, the data do not identify %s.", names, open > 4 ? " and others" : "",
+                       open > 1 ? "them" : "it");
 }
 
 /* A table of them, the first sixty. truth: whether there is one. */
@@ -258,7 +265,7 @@ static inline void report_estimates(const report_page *r, int count, const estim
         report_number(r, 5, e[k].value), report_number(r, 2, e[k].se), report_number(r, 4, e[k].low), report_number(r, 4, e[k].high);
         if (truth) report_number(r, 4, e[k].truth);
     }
-    snprintf(more, sizeof more, "%s%s", count > MOST ? "The first 60; --json has all of them. " : "", note);
+    snprintf(more, sizeof more, "%s%.340s", count > MOST ? "The first 60; --json has all of them. " : "", note);
     report_table_end(r, more);
 }
 

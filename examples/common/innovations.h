@@ -195,7 +195,8 @@ static inline void innovations_draw(const innovations_check *c, FILE *file)
     svg_band(&p, c->lags, x, low, high, "note");
     svg_level(&p, 0);
     for (h = 0; h < c->lags; h++)
-        if (c->acf[h] == c->acf[h]) svg_interval(&p, x[h], fmin(0, c->acf[h]), c->acf[h], fmax(0, c->acf[h]), fabs(c->acf[h]) > c->bound[h] ? "c1" : "c2");
+        if (c->acf[h] == c->acf[h])
+            svg_interval(&p, x[h], fmin(0, c->acf[h]), c->acf[h], fmax(0, c->acf[h]), fabs(c->acf[h]) > c->bound[h] ? "c1" : "c2");
     svg_end(&p);
 }
 
@@ -216,12 +217,20 @@ static inline void innovations_report(const report_page *r, const series *s, con
     report_figure(r);
     innovations_draw(c, r->file);
     report_add(text, sizeof text, "Innovations are what each value differs by from its forecast of one step, in standard deviations.");
-    report_add(text, sizeof text, "Of %d autocorrelations %d %s outside the band, where chance puts %.1f.", c->lags, c->outside, c->outside == 1 ? "is" : "are", 0.05 * c->lags);
-    if (innovations_bad(c)) report_add(text, sizeof text, "That is more than chance: the model misses something, most at lag %d (%.2f).", c->worst, c->acf[c->worst - 1]);
+    report_add(text, sizeof text, "Of %d autocorrelations %d %s outside the band, where chance puts %.1f.", c->lags, c->outside,
+               c->outside == 1 ? "is" : "are", 0.05 * c->lags);
+    if (innovations_bad(c))
+        report_add(text, sizeof text, "That is more than chance: the model misses something, most at lag %d (%.2f).", c->worst,
+                   c->acf[c->worst - 1]);
     else report_add(text, sizeof text, "Nothing says that the model misses something.");
     report_caption(r, "%s", text);
-    report_text(r, "The largest innovation is %.1f standard deviations, at %s %.10g of %s. Of %ld independent ones the largest has about %.1f.", c->largest,
-                s->time ? s->time : s->data ? "row" : "time", series_when(s, c->entry), s->table.name[c->series], c->count, innovations_largest(c->count));
+    report_text(
+        r, "The largest innovation is %.1f standard deviations, at %s %.10g of %s. Of %ld independent ones the largest has about %.1f.",
+        c->largest,
+        s->time   ? s->time
+        : s->data ? "row"
+                  : "time",
+        series_when(s, c->entry), s->table.name[c->series], c->count, innovations_largest(c->count));
 }
 
 #endif /* EXAMPLES_INNOVATIONS_H */

@@ -113,7 +113,8 @@ static inline unsigned char *picture_chunk(unsigned char *to, size_t count)
 static inline picture_bytes picture_png(const picture *p)
 {
     static const unsigned char signature[8] = {137, 'P', 'N', 'G', 13, 10, 26, 10};
-    const unsigned char depth[5] = {8, (unsigned char)(p->scale ? 3 : 0), 0, 0, 0}; /* 8 bits, grey or palette, the only methods, not interlaced */
+    const unsigned char depth[5] = {8, (unsigned char)(p->scale ? 3 : 0), 0, 0,
+                                    0}; /* 8 bits, grey or palette, the only methods, not interlaced */
     const size_t line = (size_t)p->width + 1, raw = line * (size_t)p->height, blocks = (raw + 65534) / 65535;
     picture_bytes out;
     unsigned char *to, *chunk;

@@ -49,7 +49,8 @@ static inline void series_curve(const series *s, pu_int n, double *curve)
 static inline void series_stretch(const series *s, const svg_plot *p, const double *curve, pu_int from, pu_int to, pu_int each,
                                   const char *colour)
 {
-    static double x[SERIES_POINTS + 2], low[SERIES_POINTS + 2], high[SERIES_POINTS + 2], line_x[2 * SERIES_POINTS + 4], line[2 * SERIES_POINTS + 4];
+    static double x[SERIES_POINTS + 2], low[SERIES_POINTS + 2], high[SERIES_POINTS + 2], line_x[2 * SERIES_POINTS + 4],
+        line[2 * SERIES_POINTS + 4];
     pu_int begin, t;
     int n = 0, points = 0;
     for (begin = from; begin < to; begin += each, n++) {
@@ -73,7 +74,8 @@ static inline void series_stretch(const series *s, const svg_plot *p, const doub
 }
 
 /* Observations of entries from .. to - 1, or what was hidden: points, or a stroke for each part. Returns how many. */
-static inline long series_points(const series *s, const svg_plot *p, pu_int n, int secret, pu_int from, pu_int to, pu_int each, const char *colour)
+static inline long series_points(const series *s, const svg_plot *p, pu_int n, int secret, pu_int from, pu_int to, pu_int each,
+                                 const char *colour)
 {
     pu_int begin, t;
     long count = 0;
@@ -87,7 +89,9 @@ static inline long series_points(const series *s, const svg_plot *p, pu_int n, i
         if (low != low) continue;
         x = svg_x(p, (series_when(s, begin) + series_when(s, t - 1)) / 2);
         if (each > 1) fprintf(p->file, "M%.1f %.1fV%.1f", x, svg_y(p, high) - 0.5, svg_y(p, low) + 0.5);
-        else if (svg_inside(p, low)) fprintf(p->file, "<circle class=\"dot\" r=\"%s\" cx=\"%.1f\" cy=\"%.1f\"/>", to - from > 250 ? "1.6" : "2.6", x, svg_y(p, low));
+        else if (svg_inside(p, low))
+            fprintf(p->file, "<circle class=\"dot\" r=\"%s\" cx=\"%.1f\" cy=\"%.1f\"/>", to - from > 250 ? "1.6" : "2.6", x,
+                    svg_y(p, low));
     }
     fprintf(p->file, each > 1 ? "\"/></g>\n" : "</g>\n");
     return count;

@@ -12,8 +12,10 @@ static inline report_page series_report_open(const series *s)
 {
     char title[300], names[120] = "";
     pu_int n;
-    for (n = 0; n < s->count && n < 4; n++) snprintf(names + strlen(names), sizeof names - strlen(names), "%s%.24s", n ? ", " : "", s->table.name[n]);
-    snprintf(title, sizeof title, "%s: %s%s, %s%.80s", program_name, names, s->count > 4 ? " .." : "", s->data ? "of " : "simulated", s->data ? report_base(s->data) : "");
+    for (n = 0; n < s->count && n < 4; n++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%.24s", n ? ", " : "", s->table.name[n]);
+    snprintf(title, sizeof title, "%s: %s%s, %s%.80s", program_name, names, s->count > 4 ? " .." : "", s->data ? "of " : "simulated",
+             s->data ? report_base(s->data) : "");
     return report_open(s->report, title);
 }
 
@@ -44,11 +46,13 @@ static inline void series_say_forecast(const series *s, char *text, size_t size)
     char at[2][100];
     *text = 0;
     if (!s->forecast) return;
-    snprintf(text, size, "%s is expected at %s at %s (95 %%: %s to %s)", s->table.name[0], report_digits(4, series_value(s, 0, next, 0)),
-             series_at(s, next, at[0], sizeof at[0]), report_digits(4, series_value(s, 0, next, -1)), report_digits(4, series_value(s, 0, next, 1)));
+    snprintf(text, size, "%s is expected at %s at %s (95 %%: %s to %s)", s->table.name[0],
+             report_digits(4, series_value(s, 0, next, 0)), series_at(s, next, at[0], sizeof at[0]),
+             report_digits(4, series_value(s, 0, next, -1)), report_digits(4, series_value(s, 0, next, 1)));
     if (last > next)
-        report_add(text, size, "and at %s at %s (%s to %s)", report_digits(4, series_value(s, 0, last, 0)), series_at(s, last, at[1], sizeof at[1]),
-                   report_digits(4, series_value(s, 0, last, -1)), report_digits(4, series_value(s, 0, last, 1)));
+        report_add(text, size, "and at %s at %s (%s to %s)", report_digits(4, series_value(s, 0, last, 0)),
+                   series_at(s, last, at[1], sizeof at[1]), report_digits(4, series_value(s, 0, last, -1)),
+                   report_digits(4, series_value(s, 0, last, 1)));
     snprintf(text + strlen(text), size - strlen(text), ".");
 }
 
@@ -68,7 +72,10 @@ static inline void series_caption(const report_page *r, const series *s, pu_int 
                    s->checked ? " or hidden" : "", longest, series_at(s, from, at, sizeof at));
     if (view->each > 1) report_add(text, sizeof text, "Each stroke spans the least and the largest of %ld values.", (long)view->each);
     if (view->cut) report_add(text, sizeof text, "The band goes beyond the frame where the data say little.");
-    if (!*text) report_add(text, sizeof text, "The line is what the model takes for the value of %s at each time, the band where it expects observations.", s->table.name[n]);
+    if (!*text)
+        report_add(text, sizeof text,
+                   "The line is what the model takes for the value of %s at each time, the band where it expects observations.",
+                   s->table.name[n]);
     report_caption(r, "%s", text);
 }
 
@@ -88,8 +95,11 @@ static inline void series_report_pictures(const report_page *r, const series *s)
     }
     if (shown < s->count) report_text(r, "%ld more series are left out here: --json has the forecasts of all.", (long)(s->count - shown));
     if (s->checked)
-        report_text(r, "Of %ld values that were hidden from the fit %.1f %% are within their 95 %% interval. Their root mean square error is %.3g, that of a straight "
-                       "line between the neighbours %.3g%s.", s->checked, 100 * s->coverage, s->error, s->error_linear, s->transform ? " (both transformed)" : "");
+        report_text(
+            r,
+            "Of %ld values that were hidden from the fit %.1f %% are within their 95 %% interval. Their root mean square error is %.3g, that of a straight "
+            "line between the neighbours %.3g%s.",
+            s->checked, 100 * s->coverage, s->error, s->error_linear, s->transform ? " (both transformed)" : "");
     if (series_end(s, 160) == 0) return;
     memset(&p, 0, sizeof p);
     p.file = r->file, p.title = "the whole series", p.y_label = series_label(s, 0, label), p.height = 180;
@@ -113,10 +123,12 @@ static inline void series_report_forecast(const report_page *r, const series *s)
     report_table(r, head);
     for (t = s->known; t < end; t++) {
         snprintf(name, sizeof name, "%.8g", series_when(s, t)), report_row(r, name);
-        report_number(r, 4, series_value(s, 0, t, 0)), report_number(r, 4, series_value(s, 0, t, -1)), report_number(r, 4, series_value(s, 0, t, 1));
+        report_number(r, 4, series_value(s, 0, t, 0)), report_number(r, 4, series_value(s, 0, t, -1)),
+            report_number(r, 4, series_value(s, 0, t, 1));
     }
-    report_table_end(r, end < s->length ? "The first steps; --json has all of them. Intervals are of observations and take the parameters for known."
-                                        : "Intervals are of observations and take the parameters for known.");
+    report_table_end(
+        r, end < s->length ? "The first steps; --json has all of them. Intervals are of observations and take the parameters for known."
+                           : "Intervals are of observations and take the parameters for known.");
     if (s->count == 1) return;
     report_table(r, "series|next value|95 % from|to");
     for (n = 0; n < shown; n++) {
@@ -147,7 +159,8 @@ static inline void series_report_spectrum(const report_page *r, const series *s,
     if (floor > p.y0 * 1e-3) p.y0 = fmin(p.y0, floor);
     report_section(r, "Rhythms");
     report_figure(r);
-    p.file = r->file, p.title = "spectral density", p.x_label = "cycles per step", p.y_label = "spectral density", p.x0 = 0, p.x1 = 0.5, p.log_y = 1;
+    p.file = r->file, p.title = "spectral density", p.x_label = "cycles per step", p.y_label = "spectral density", p.x0 = 0, p.x1 = 0.5,
+    p.log_y = 1;
     p.y0 /= 1.5, p.y1 *= 1.5, p.top = 50, p.height = 170;
     svg_begin(&p);
     for (k = 0; k < curves; k++) {
@@ -161,11 +174,14 @@ static inline void series_report_spectrum(const report_page *r, const series *s,
     }
     svg_end(&p);
     if (peak >= 0 && density[peak] > fmax(density[0], density[SPECTRUM - 1]))
-        report_add(text, sizeof text, "%s swings most strongly with a period of about %.3g steps.", curves > 1 ? s->table.name[0] : "The process", 1 / x[peak]);
+        report_add(text, sizeof text, "%s swings most strongly with a period of about %.3g steps.",
+                   curves > 1 ? s->table.name[0] : "The process", 1 / x[peak]);
     else if (peak >= 0)
-        report_add(text, sizeof text, "Beside %s movements of %s a period of about %.3g steps stands out.", density[0] > density[SPECTRUM - 1] ? "slow" : "fast",
-                   curves > 1 ? s->table.name[0] : "the process", 1 / x[peak]);
-    else if (density[0] > density[SPECTRUM - 1]) report_add(text, sizeof text, "The density falls from the left to the right: slow movements prevail, and no period stands out.");
+        report_add(text, sizeof text, "Beside %s movements of %s a period of about %.3g steps stands out.",
+                   density[0] > density[SPECTRUM - 1] ? "slow" : "fast", curves > 1 ? s->table.name[0] : "the process", 1 / x[peak]);
+    else if (density[0] > density[SPECTRUM - 1])
+        report_add(text, sizeof text,
+                   "The density falls from the left to the right: slow movements prevail, and no period stands out.");
     else report_add(text, sizeof text, "The density rises from the left to the right: values alternate, and no period stands out.");
     if (floor > 0 && density[SPECTRUM - 1] < floor && density[0] > floor) {
         for (i = 0; i < SPECTRUM && density[i] > floor; i++) continue;

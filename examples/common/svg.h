@@ -184,7 +184,7 @@ static inline void svg_begin(svg_plot *p)
     fprintf(p->file, "<path class=\"axis\" d=\"M%.1f %.1fV%.1f", p->left, p->top, p->bottom);
     fprintf(p->file, "H%.1f\"/>\n", p->right);
     svg_text(p, (p->left + p->right) / 2, p->bottom + 40, "middle", p->x_label);
-    fprintf(p->file, "<text transform=\"translate(15 %.1f) rotate(-90)\" text-anchor=\"middle\">%s</text>\n",
+    fprintf(p->file, "<text transform=\"translate(12 %.1f) rotate(-90)\" text-anchor=\"middle\">%s</text>\n",
             (p->top + p->bottom) / 2, p->y_label);
 }
 
@@ -317,7 +317,8 @@ static inline double svg_forest(svg_plot *p, int count, const svg_row *row, cons
     if (p->standalone) fprintf(p->file, "<style>\n%s</style>\n", svg_style);
     if (*head) fprintf(p->file, "<text x=\"8\" y=\"18\" font-weight=\"bold\">%s</text>\n", svg_safe(text, sizeof text, head, 50));
     for (tick = ceil(p->x0 / step); tick * step <= p->x1 + 1e-9 * step; tick++) {
-        fprintf(p->file, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", fabs(tick) < 0.5 ? "axis" : "grid", svg_x(p, tick * step), p->top, p->bottom);
+        fprintf(p->file, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", fabs(tick) < 0.5 ? "axis" : "grid", svg_x(p, tick * step),
+                p->top, p->bottom);
         svg_number(text, sizeof text, tick, step);
         svg_text(p, svg_x(p, tick * step), p->bottom + 18, "middle", text);
     }
@@ -327,8 +328,10 @@ static inline double svg_forest(svg_plot *p, int count, const svg_row *row, cons
         fprintf(p->file, "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\" font-size=\"12.5\">%s</text>\n", p->left - 8, y + 4,
                 svg_safe(text, sizeof text, row[i].name, 18));
         fprintf(p->file, "<g class=\"%s\">", signs && row[i].value < 0 ? "c1" : "c2");
-        if (row[i].high - row[i].low >= 0) fprintf(p->file, "<path class=\"line\" d=\"M%.1f %.1fH%.1f\"/>", svg_x(p, row[i].low), y, svg_x(p, row[i].high));
-        if (row[i].value - row[i].value == 0) fprintf(p->file, "<circle class=\"dot\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/>", svg_x(p, row[i].value), y);
+        if (row[i].high - row[i].low >= 0)
+            fprintf(p->file, "<path class=\"line\" d=\"M%.1f %.1fH%.1f\"/>", svg_x(p, row[i].low), y, svg_x(p, row[i].high));
+        if (row[i].value - row[i].value == 0)
+            fprintf(p->file, "<circle class=\"dot\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/>", svg_x(p, row[i].value), y);
         fprintf(p->file, "</g>\n");
     }
     fprintf(p->file, "</svg>\n");

@@ -28,8 +28,6 @@ typedef struct {
     long size, alpha, map;
     double missing, range, variance, noise, level, tolerance;
     int blocks, intrinsic, edges;
-    option list[FIT_FLAGS + 26];
-    int options;
 } flags;
 
 typedef struct {
@@ -327,14 +325,16 @@ static void draw_svg(const flags *f, const tile *t, int tiles)
     FILE *file = file_open(f->svg);
     fprintf(
         file,
-        "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\" role=\"img\" aria-label=\"a field: data, filled in, standard deviations\">\n"
+        "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\" role=\"img\" "
+        "aria-label=\"a field: data, filled in, standard deviations\">\n"
         "<style>\n%s</style>\n",
         high + 62, svg_style);
     for (int i = 0; i < tiles; i++) {
         const double x = i * (side + 10);
         fprintf(
             file,
-            "<text x=\"%.1f\" y=\"14\" font-size=\"12\">%s</text>\n<image x=\"%.1f\" y=\"20\" width=\"%.1f\" height=\"%.1f\" style=\"image-rendering:pixelated\" href=\"",
+            "<text x=\"%.1f\" y=\"14\" font-size=\"12\">%s</text>\n<image x=\"%.1f\" y=\"20\" width=\"%.1f\" "
+            "height=\"%.1f\" style=\"image-rendering:pixelated\" href=\"",
             x, t[i].name, x, side, high);
         picture_address(&t[i].p, file);
         fprintf(file, "\"/>\n");
@@ -356,7 +356,8 @@ static void report_tiles(const report_page *r, const tile *t, int tiles)
 {
     fprintf(
         r->file,
-        "<style>.tiles{display:flex;flex-wrap:wrap;gap:1rem}.tiles figure{flex:1 1 15rem;max-width:calc(50%% - .5rem);min-width:14rem;margin:0}"
+        "<style>.tiles{display:flex;flex-wrap:wrap;gap:1rem}.tiles figure{flex:1 1 15rem;max-width:calc(50%% - "
+        ".5rem);min-width:14rem;margin:0}"
         ".tiles img{max-height:36rem;object-fit:contain;object-position:left}.bar{height:.7rem;margin-top:.4rem}"
         ".ends{display:flex;justify-content:space-between;font-size:.8rem;color:var(--soft)}"
         "@media (max-width:33rem){.tiles figure{max-width:none}}</style>\n<div class=\"tiles\">\n");
@@ -461,7 +462,8 @@ static void report_variogram(const report_page *r, const flags *f, const scene *
     if (fabs(worst) > log(1.5))
         report_add(
             text, sizeof text,
-            "Along %s points differ up to %.1f times as much as along %s at the same distance: the field is not the same in all directions, the model is.",
+            "Along %s points differ up to %.1f times as much as along %s at the same distance: the field is not the "
+            "same in all directions, the model is.",
             worst > 0 ? "columns" : "rows", exp(fabs(worst)), worst > 0 ? "rows" : "columns");
     else report_add(text, sizeof text, "Rows and columns differ by %.0f %% at most.", 100 * expm1(fabs(worst)));
     report_caption(r, "%s", text);
@@ -487,10 +489,13 @@ static double typical(const scene *s, const pu_real *deviation)
     return middle;
 }
 
-static void write_report(const flags *f, const scene *s, const tile *tiles, int shown, const pu_fit_report *fit, int sure, int count,
-                         const estimate *t, const double *numbers, const pu_real *deviation, int argc, char **argv)
+static void write_report(const flags *f, const scene *s, const tile *tiles, int shown, const double *numbers,
+                         const pu_real *deviation, const outcome *o)
 {
     const long gone = (long)(s->n - s->observed);
+    const pu_fit_report *fit = o->report;
+    const estimate *t = o->e;
+    const int count = o->count;
     char text[1200] = "";
     report_page r;
     snprintf(text, sizeof text, "field: %.120s", f->data ? report_base(f->data) : "simulated");
@@ -507,7 +512,7 @@ static void write_report(const flags *f, const scene *s, const tile *tiles, int 
             report_digits(2, typical(s, deviation)));
     if (count > 3) report_add(text, sizeof text, "Beyond %s points little correlation is left.", report_digits(3, t[0].value));
     report_answer(&r, "%s", text);
-    report_doubts(&r, fit, sure, count, t);
+    report_doubts(&r, fit, o->has_errors, count, t);
     if (fit_converged(fit) && count > 3 && t[0].value > (double)(s->rows > s->cols ? s->rows : s->cols))
         report_warning(&r, "The range is beyond the grid: the data cannot tell it from larger ones.");
     if (fit->last.served[PU_ITERATIVE])
@@ -516,7 +521,8 @@ static void write_report(const flags *f, const scene *s, const tile *tiles, int 
     report_tiles(&r, tiles, shown);
     report_text(
         &r,
-        "%ld rows, %ld columns%s. Where points are missing they have the %s of \"what is there\"; standard deviations are of the field, without the noise.",
+        "%ld rows, %ld columns%s. Where points are missing they have the %s of \"what is there\"; standard deviations "
+        "are of the field, without the noise.",
         (long)s->rows, (long)s->cols, s->rows > TILE_SIDE || s->cols > TILE_SIDE ? ", drawn as means of squares" : "",
         s->picture ? "red" : "grey");
     if (s->z && gone)
@@ -527,10 +533,11 @@ static void write_report(const flags *f, const scene *s, const tile *tiles, int 
     report_section(&r, "Parameters");
     snprintf(
         text, sizeof text,
-        "range: distance in points at which little correlation is left; tau, kappa: of the precision tau (kappa^2 + L)^%ld. Negative log-likelihood: %.8g%s.",
+        "range: distance in points at which little correlation is left; tau, kappa: of the precision tau (kappa^2 + "
+        "L)^%ld. Negative log-likelihood: %.8g%s.",
         f->alpha, numbers[0], nll_error(&fit->last).text);
     report_estimates(&r, count, t, s->z != NULL, text);
-    report_close(&r, argc, argv, f->options, f->list);
+    report_end(&r);
 }
 
 /* ---- main ---- */
@@ -605,7 +612,7 @@ static void results(const flags *f, const scene *s, const pu_fit_report *fit, in
 
 static void read_flags(int argc, char **argv, flags *f)
 {
-    option *list = f->list;
+    static option list[FIT_FLAGS + 26];
     int count = 0;
     memset(f, 0, sizeof *f);
     fit_flags_default(&f->fit);
@@ -633,9 +640,9 @@ static void read_flags(int argc, char **argv, flags *f)
     list[count++] = opt_text("filled", "the field filled in: .csv or .pgm", &f->filled);
     list[count++] = opt_text("deviations", "its standard deviations: .csv or .pgm (white: the largest)", &f->deviations);
     count += fit_flags_table(&f->fit, list + count);
-    f->options = count;
     program_more =
-        "--data is a grey picture (PGM) or text: a line for each row, cells separated by a comma, semicolon, tab or blanks, without a header;\n"
+        "--data is a grey picture (PGM) or text: a line for each row, cells separated by a comma, semicolon, tab or "
+        "blanks, without a header;\n"
         "empty cells, NA and NaN are missing. Without it a field is simulated and a part of it hidden.\n\n"
         "  field --data grid.csv --report grid.html --filled filled.csv --deviations sd.csv\n"
         "  field --data photo.pgm --mask scratches.pgm --filled photo_filled.pgm\n"
@@ -662,6 +669,7 @@ int main(int argc, char **argv)
     double numbers[5] = {0, 0, 0, 0, 0}, low = HUGE_VAL, high = -HUGE_VAL, began = seconds();
     int count, sure, shown = 0;
     tile tiles[TILES];
+    outcome o;
 
     read_flags(argc, argv, &f);
     memset(&s, 0, sizeof s), memset(&model, 0, sizeof model), memset(&ws, 0, sizeof ws);
@@ -712,7 +720,8 @@ int main(int argc, char **argv)
     if (f.picture) draw(&f, &s, mean, deviation);
     if (f.svg || f.report) shown = make_tiles(&s, mean, deviation, tiles);
     if (f.svg) draw_svg(&f, tiles, shown);
-    if (f.report) write_report(&f, &s, tiles, shown, &fit, sure, count, t, numbers, deviation, argc, argv);
+    o.report = &fit, o.has_errors = sure, o.count = count, o.e = t, o.nll = numbers[0];
+    if (f.report) write_report(&f, &s, tiles, shown, numbers, deviation, &o);
     for (int i = 0; i < shown; i++) picture_free(&tiles[i].p);
     write_map(f.filled, &s, mean, 1);
     write_map(f.deviations, &s, deviation, 0);

@@ -31,8 +31,6 @@ typedef struct {
     int method, engine;
     double tolerance;
     const char *effects, *out, *svg, *report;
-    option list[DESIGN_FLAGS + FIT_KEEP + 22];
-    int options;
 } request;
 
 /* What came out. */
@@ -412,7 +410,7 @@ static void report_fixed(const report_page *page, const design *d, const result 
     report_table_end(page, note);
 }
 
-static void write_report(const design *d, const request *ask, const result *r, const pu_posterior_result *effects, int argc, char **argv)
+static void write_report(const design *d, const request *ask, const result *r, const pu_posterior_result *effects)
 {
     report_page page;
     char text[2000] = "", name[DESIGN_NAME + 8];
@@ -443,11 +441,11 @@ static void write_report(const design *d, const request *ask, const result *r, c
     snprintf(text, sizeof text, "%s%.6g%s. residual: between rows of the same levels.",
              ask->method ? "Half of the REML criterion: " : "Negative log-likelihood: ", r->nll, likelihood_error(&r->nll_report).text);
     report_estimates(&page, (int)d->groups + 1, r->variance, !d->data, text);
-    report_close(&page, argc, argv, ask->options, ask->list);
+    report_end(&page);
 }
 
 /* --svg, --effects, --report */
-static void show_effects(const design *d, const request *ask, const pu_options *options, pu_model *model, const result *r, int argc, char **argv)
+static void show_effects(const design *d, const request *ask, const pu_options *options, pu_model *model, const result *r)
 {
     const pu_data data = pu_data_full(1, d->rows, d->y);
     const pu_int D = model->Gamma.rows;
@@ -462,7 +460,7 @@ static void show_effects(const design *d, const request *ask, const pu_options *
                 100 * sqrt(0.5 / (double)out.probes));
     if (ask->effects) write_effects(d, out.mean, out.variance, ask->effects);
     if (ask->svg) draw_effects(d, out.mean, out.variance, ask->svg);
-    if (ask->report) write_report(d, ask, r, &out, argc, argv);
+    if (ask->report) write_report(d, ask, r, &out);
     free(out.mean), free(out.variance);
 }
 
@@ -589,7 +587,7 @@ static void write_json(const design *d, const request *ask, const fit_flags *fla
 
 static void read_options(int argc, char **argv, request *ask, design *d, fit_flags *flags)
 {
-    option *list = ask->list;
+    static option list[DESIGN_FLAGS + FIT_KEEP + 22];
     int n = 0;
     memset(ask, 0, sizeof *ask);
     design_default(d), fit_flags_default(flags);
@@ -613,7 +611,6 @@ static void read_options(int argc, char **argv, request *ask, design *d, fit_fla
     list[n++] = opt_flag("quiet", "no progress, no tables", &flags->quiet);
     n += fit_keep_table(flags, list + n);
     list[n++] = team_option();
-    ask->options = n;
     program_more =
         "--data is a table: names in the first line, or none (then columns are numbers from 1), a row a line; comma, semicolon, tab or ::\n"
         "between cells. Rows without a response, or with a gap elsewhere, are left out and counted. Without --data rows are simulated.\n\n"
@@ -657,7 +654,7 @@ int main(int argc, char **argv)
     fit_model(&d, &ask, &flags, &options, &model, &r);
     if (!flags.quiet) print_tables(&d, &ask, &r);
     write_json(&d, &ask, &flags, &r);
-    show_effects(&d, &ask, &options, &model, &r, argc, argv);
+    show_effects(&d, &ask, &options, &model, &r);
     pu_model_free(&model);
     predict_rows(&d, &ask, &options, r.theta, flags.quiet);
     free(r.theta), free(r.variance);

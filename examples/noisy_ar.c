@@ -212,10 +212,10 @@ static void report_innovations(const report_page *r, const process *m, const ser
     free(room), free(y), free(e);
 }
 
-static void write_report(const process *m, const series *s, const pu_fit_report *fit, int has_se, int P, const estimate *e, double nll,
-                         int argc, char **argv, int options, const option *list)
+static void write_report(const process *m, const series *s, int P, const outcome *o)
 {
-    const int all = P + 2 + (int)s->regressors, fixed = m->noise == m->noise;
+    const estimate *e = o->e;
+    const int fixed = m->noise == m->noise;
     report_page r;
     char text[1000];
     if (!s->report) return;
@@ -223,7 +223,7 @@ static void write_report(const process *m, const series *s, const pu_fit_report 
     series_say_forecast(s, text, sizeof text);
     if (!*text) say_process(m, P, e, text, sizeof text);
     report_answer(&r, "%s", text);
-    report_doubts(&r, fit, has_se, fixed ? P + 1 : all, e);
+    report_doubts(&r, o->report, o->has_errors, fixed ? P + 1 : o->count, e);
     series_report_pictures(&r, s);
     *text = 0;
     report_add(text, sizeof text, "An autoregression of order %d%s, %ld series of %ld values.", P,
@@ -232,15 +232,15 @@ static void write_report(const process *m, const series *s, const pu_fit_report 
     report_text(&r, "%s", text);
     report_phi(&r, P, e);
     report_spectrum(&r, m, s, P, e);
-    report_innovations(&r, m, s, P, nll);
+    report_innovations(&r, m, s, P, o->nll);
     series_report_forecast(&r, s);
     report_section(&r, "Parameters");
     snprintf(
         text, sizeof text,
         "phi: of the values before; kappa: variance of the innovations; lambda: of the noise%s%s. Negative log-likelihood per series: %.6g.",
-        fixed ? ", fixed" : "", s->transform ? "; all of the transformed numbers" : "", nll);
-    report_estimates(&r, all, e, !s->data, text);
-    report_close(&r, argc, argv, options, list);
+        fixed ? ", fixed" : "", s->transform ? "; all of the transformed numbers" : "", o->nll);
+    report_estimates(&r, o->count, e, !s->data, text);
+    report_end(&r);
 }
 
 int main(int argc, char **argv)
@@ -260,6 +260,7 @@ int main(int argc, char **argv)
     pu_fit_report report;
     pu_options exact;
     pu_report told;
+    outcome o;
     json j;
 
     team_open(&argc, &argv);
@@ -397,7 +398,8 @@ int main(int argc, char **argv)
     team_json(&j, m.model->params, theta);
     json_close(&j);
     series_draw(&s, "series, posterior band and forecast");
-    write_report(&m, &s, &report, has_se, P, e, nll_exact, argc, argv, options, list);
+    o.report = &report, o.has_errors = has_se, o.count = all, o.e = e, o.nll = nll_exact;
+    write_report(&m, &s, P, &o);
     series_free(&s);
     free(theta), free(drawn), free(C), free(e), free(x);
     pu_model_free(&m.around);

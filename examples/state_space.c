@@ -49,8 +49,6 @@ typedef struct {
     long length, count, states, outputs, starts;
     double missing;
     int optimizer, start, each, unit, anchor;
-    option list[FIT_FLAGS + SERIES_FLAGS + 13];
-    int options;
 } request;
 
 /* Damped rotations, two states each, with their own frequencies, and a slow decay when a state is left over. Outputs see the
@@ -453,11 +451,12 @@ static void report_innovations(const report_page *r, const space *m, const serie
     free(room), free(y), free(got), free(e);
 }
 
-static void write_report(space *m, const request *ask, series *s, const pu_fit_report *fit, int has_se, const pu_real *theta,
-                         const pu_real *full, const estimate *e, double nll, const pu_options *options, int argc, char **argv)
+static void write_report(space *m, series *s, const pu_real *theta, const pu_real *full, const pu_options *options, const outcome *o)
 {
     const double radius = radius_of(pu_model_get_ssm(m->model));
-    const int count = (int)m->model->params, known = m->anchor || (m->unit && m->S == 1);
+    const pu_fit_report *fit = o->report;
+    const estimate *e = o->e;
+    const int count = o->count, known = m->anchor || (m->unit && m->S == 1);
     estimate *shown = (estimate *)need_bytes((size_t)count * sizeof *shown);
     report_page r = series_report_open(s);
     char text[1000], memory[300];
@@ -467,30 +466,30 @@ static void write_report(space *m, const request *ask, series *s, const pu_fit_r
                   report_digits(2, radius > 0.5 ? log(0.5) / log(radius) : 1), radius);
     series_say_forecast(s, text, sizeof text);
     report_answer(&r, "%s", *text ? text : memory);
-    report_doubts(&r, fit, has_se, known ? count : count - of_y(m), known ? e : e + of_y(m));
+    report_doubts(&r, fit, o->has_errors, known ? count : count - of_y(m), known ? e : e + of_y(m));
     series_report_pictures(&r, s);
     report_text(&r, "A hidden state of %d number%s behind %ld series of %ld values%s. %s", m->S, m->S == 1 ? "" : "s", (long)s->count,
                 (long)s->known, s->vector ? ", which are the entries of one vector" : "", *text ? memory : "");
     if (known && (s->vector || s->count == 1)) report_states(&r, m, s, theta, options);
     if (known && s->vector) report_loadings(&r, m, s, e);
     report_spectrum(&r, m, s, full);
-    report_innovations(&r, m, s, full, nll);
+    report_innovations(&r, m, s, full, o->nll);
     series_report_forecast(&r, s);
     report_section(&r, "Parameters");
     *text = 0;
     if (n < count)
         report_add(text, sizeof text, "%d parameters of A, C and Q are left out: other coordinates of the states do as well%s.",
                    count - n, m->unit ? "; --anchor fixes them" : "; --unit or --anchor fixes them");
-    report_add(text, sizeof text, "sigma2: variance of the noise. Negative log-likelihood%s: %.6g.", s->vector ? "" : " per series", nll);
+    report_add(text, sizeof text, "sigma2: variance of the noise. Negative log-likelihood%s: %.6g.", s->vector ? "" : " per series", o->nll);
     if (fit->starts > 1) report_add(text, sizeof text, "%ld of %ld starts reach it.", (long)fit->near_best, (long)fit->starts);
     report_estimates(&r, n, shown, 0, text);
-    report_close(&r, argc, argv, ask->options, ask->list);
+    report_end(&r);
     free(shown);
 }
 
 static void read_options(int argc, char **argv, request *ask, series *s, fit_flags *flags)
 {
-    option *list = ask->list;
+    static option list[FIT_FLAGS + SERIES_FLAGS + 13];
     int n = 0;
     memset(ask, 0, sizeof *ask);
     series_default(s), fit_flags_default(flags);
@@ -511,7 +510,6 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
     n += series_flags_table(s, list + n);
     n += series_regress_table(s, list + n);
     n += fit_flags_table(flags, list + n);
-    ask->options = n;
     program_more =
         "--data is a CSV file: names in the first line, then a row for each time, in order; empty cells, NA and NaN are gaps. Without --data\n"
         "series are simulated.\n\n"
@@ -549,6 +547,7 @@ int main(int argc, char **argv)
     pu_fit_report report;
     pu_options exact;
     pu_report told;
+    outcome o;
     pu_int i;
 
     read_options(argc, argv, &ask, &s, &flags);
@@ -607,7 +606,8 @@ int main(int argc, char **argv)
     }
     write_json(&flags, &m, &s, &report, nll, full, e);
     series_draw(&s, "series, posterior band and forecast");
-    if (s.report) write_report(&m, &ask, &s, &report, has_se, theta, full, e, nll[0], &exact, argc, argv);
+    o.report = &report, o.has_errors = has_se, o.count = (int)m.model->params, o.e = e, o.nll = nll[0];
+    if (s.report) write_report(&m, &s, theta, full, &exact, &o);
     series_free(&s);
     free(theta), free(full), free(C), free(e);
     free_space(&m);

@@ -32,8 +32,6 @@ typedef struct {
     int level, slope, form, cycle, matern, no_irregular;
     long season, ar, ma, starts;
     const char *constant, *components;
-    option list[FIT_FLAGS + SERIES_FLAGS + 20];
-    int options;
 } request;
 
 /* The model: its parts, and the regressors around them. */
@@ -354,7 +352,8 @@ static void report_surprise(const report_page *r, const structure *m, const seri
     report_section(r, "What surprises most");
     report_text(
         r,
-        "%s at %s is %s, where all other values let expect %s (95 %%: %s to %s). That is %.1f standard deviations; of %ld values the largest of a "
+        "%s at %s is %s, where all other values let expect %s (95 %%: %s to %s). That is %.1f standard deviations; of "
+        "%ld values the largest of a "
         "right model has about %.1f%s",
         s->table.name[of], series_at(s, at, place, sizeof place), report_digits(4, series_seen(s, of, at, 0)),
         report_digits(4, series_back(s, expected)), report_digits(4, series_back(s, expected - half)),
@@ -362,8 +361,7 @@ static void report_surprise(const report_page *r, const structure *m, const seri
         most > innovations_largest(count) + 1 ? ": look at this value." : ".");
 }
 
-static void write_report(const structure *m, const request *ask, int all, const series *s, const pu_real *part,
-                         const pu_fit_report *fit, int has_se, int count, const estimate *e, double nll, int argc, char **argv)
+static void write_report(const structure *m, int all, const series *s, const pu_real *part, const outcome *o)
 {
     report_page r = series_report_open(s);
     char text[1000];
@@ -373,7 +371,7 @@ static void write_report(const structure *m, const request *ask, int all, const 
         part_words(m, 0, s, part, part + s->length, text, sizeof text);
     }
     report_answer(&r, "%s", text);
-    report_doubts(&r, fit, has_se, (int)m->model->params, e);
+    report_doubts(&r, o->report, o->has_errors, (int)m->model->params, o->e);
     series_report_pictures(&r, s);
     report_parts(&r, m, all, s, part);
     report_surprise(&r, m, s);
@@ -381,9 +379,9 @@ static void write_report(const structure *m, const request *ask, int all, const 
     report_section(&r, "Parameters");
     snprintf(text, sizeof text,
              "Variances are those of what moves a part in a step; var.irregular is the noise. Negative log-likelihood%s%s: %.6g.",
-             s->count > 1 ? ", the sum over the series" : "", s->transform ? ", of the transformed numbers" : "", nll);
-    report_estimates(&r, count, e, !s->data, text);
-    report_close(&r, argc, argv, ask->options, ask->list);
+             s->count > 1 ? ", the sum over the series" : "", s->transform ? ", of the transformed numbers" : "", o->nll);
+    report_estimates(&r, o->count, o->e, !s->data, text);
+    report_end(&r);
 }
 
 /* Of --svg, --components, --report: part i at part + 2 i length, means, then variances; NULL where nothing asks for them. */
@@ -435,7 +433,7 @@ static void write_json(const fit_flags *flags, const series *s, const pu_fit_rep
 static void read_options(int argc, char **argv, request *ask, series *s, fit_flags *flags, long *length, long *count,
                         double *missing)
 {
-    option *list = ask->list;
+    static option list[FIT_FLAGS + SERIES_FLAGS + 20];
     int n = 0;
     memset(ask, 0, sizeof *ask);
     series_default(s), fit_flags_default(flags);
@@ -461,11 +459,12 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
     list[n++] = opt_real("missing", "simulate: share of missing entries", missing, 0, 0.99);
     n += series_flags_table(s, list + n);
     n += fit_flags_table(flags, list + n);
-    ask->options = n;
     program_more =
-        "--data is a CSV file: names in the first line, then a row for each time, in order; empty cells, NA and NaN are gaps. Empty rows at\n"
+        "--data is a CSV file: names in the first line, then a row for each time, in order; empty cells, NA and NaN "
+        "are gaps. Empty rows at\n"
         "its end are forecast. Without --data series are simulated, and the tables have the truth beside.\n\n"
-        "  structural --data AirPassengers.csv --time time --columns value --transform log --slope --season 12 --forecast 24 --report air.html\n"
+        "  structural --data AirPassengers.csv --time time --columns value --transform log --slope --season 12 "
+        "--forecast 24 --report air.html\n"
         "  structural --data Nile.csv --columns flow --level --json nile.json --components nile_parts.csv\n"
         "  structural --data lynx.csv --columns value --transform log --ar 2 --ma 1 --no-irregular      an ARMA with a mean\n\n"
         "Tables go to standard output, progress to stderr, files only where an option names one: --report, --svg, --json, --components,\n"
@@ -495,6 +494,7 @@ int main(int argc, char **argv)
     pu_fit_report report;
     pu_options exact;
     pu_report told;
+    outcome o;
     int estimates, has_se, all;
 
     read_options(argc, argv, &ask, &s, &flags, &length, &count, &missing);
@@ -543,7 +543,8 @@ int main(int argc, char **argv)
     part = look_parts(&m, &ask, &s, theta, &exact, C, all);
     if (s.svg) draw_parts(&m, all, &s, part);
     if (ask.components) write_parts(&m, all, &s, part, ask.components);
-    if (s.report) write_report(&m, &ask, all, &s, part, &report, has_se, estimates, e, nll, argc, argv);
+    o.report = &report, o.has_errors = has_se, o.count = estimates, o.e = e, o.nll = nll;
+    if (s.report) write_report(&m, all, &s, part, &o);
     free(part);
     series_free(&s);
     free(theta), free(C), free(e);

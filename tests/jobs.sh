@@ -994,7 +994,8 @@ job_shell()
 {
     local script
     have shellcheck || { job_skip 1 "no shellcheck"; return; }
-    for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh tests/team_mpi.sh tests/manners.sh tests/reports.sh; do
+    for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh tests/team_mpi.sh tests/manners.sh \
+        tests/reports.sh; do
         check "$script" shellcheck -x "$script"
     done
     end_of_checks

@@ -22,6 +22,14 @@ typedef struct {
     double value, se, low, high, truth; /* NaN where there is none */
 } estimate;
 
+/* What a page of results is written from. */
+typedef struct {
+    const pu_fit_report *report;
+    int has_errors, count; /* of the estimates */
+    const estimate *e;
+    double nll;
+} outcome;
+
 static inline int fit_converged(const pu_fit_report *report)
 {
     return report->stop == PU_FIT_CONVERGED || report->stop == PU_FIT_BOUNDARY || report->stop == PU_FIT_GRADIENT;

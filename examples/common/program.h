@@ -71,6 +71,13 @@ static inline option opt_heading(const char *text)
 
 static const char *program_name = "example";
 
+/* What options_read has read, for a page of results to tell; the table must live as long as that. */
+static struct {
+    int argc, count;
+    char **argv;
+    const option *list;
+} program_call;
+
 static inline void fail(int code, const char *what, const char *why)
 {
     fprintf(stderr, "%s: %s: %s\n", program_name, what, why);
@@ -185,6 +192,7 @@ static inline void options_read(int argc, char **argv, const char *name, const c
 {
     int i, j;
     program_name = name;
+    program_call.argc = argc, program_call.argv = argv, program_call.count = count, program_call.list = list;
     if (atexit(output_close)) fail(1, "atexit", "failed");
     for (i = 1; i < argc; i++) {
         const char *word = argv[i], *value = strchr(word, '=');

@@ -16,6 +16,7 @@
        report_number(&r, 4, x);                                        a cell with so many digits; a dash where x is none
        report_table_end(&r, "Standard errors from ..");                with a note below, or NULL
        report_close(&r, argc, argv, count, list);                      settings from the table of options, version, command line
+       report_end(&r);                                                 the same as options_read has had them
 
    Text is escaped here; a figure's SVG is written as it is (report_escape for names in it). After Ctrl-C the same calls show what
    there is. Writing fails as for other files. Include after pu.h, program.h and svg.h. */
@@ -229,6 +230,11 @@ static inline void report_close(report_page *r, int argc, char **argv, int count
     fprintf(r->file, "</code></footer>\n</body>\n</html>\n");
     file_close(r->file, r->path);
     r->file = NULL;
+}
+
+static inline void report_end(report_page *r)
+{
+    report_close(r, program_call.argc, program_call.argv, program_call.count, program_call.list);
 }
 
 #endif /* EXAMPLES_REPORT_H */

@@ -97,7 +97,8 @@ static inline void series_report_pictures(const report_page *r, const series *s)
     if (s->checked)
         report_text(
             r,
-            "Of %ld values that were hidden from the fit %.1f %% are within their 95 %% interval. Their root mean square error is %.3g, that of a straight "
+            "Of %ld values that were hidden from the fit %.1f %% are within their 95 %% interval. Their root mean "
+            "square error is %.3g, that of a straight "
             "line between the neighbours %.3g%s.",
             s->checked, 100 * s->coverage, s->error, s->error_linear, s->transform ? " (both transformed)" : "");
     if (series_end(s, 160) == 0) return;

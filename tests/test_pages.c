@@ -142,7 +142,7 @@ TEST long_series_are_thinned_out_and_keep_their_spikes(void)
     PASS();
 }
 
-/* A table's row that the filter's likelihood is the library's: of an autoregression, and of a system with two outputs, with gaps. */
+/* Of an autoregression, and of a system with two outputs, with gaps. */
 TEST innovations_have_the_likelihood_of_the_model(void)
 {
     enum { T = 60, P = 3 };
@@ -157,7 +157,7 @@ TEST innovations_have_the_likelihood_of_the_model(void)
     pu_normals(3, 0, 0, 0, 3, 0, 2 * T, data);
     for (int i = 0; i < 2 * T; i += 7) data[i] = (pu_real)NAN;
     for (int i = 0; i < 2 * T; i++) y[i] = (double)data[i];
-    memset(&exact, 0, sizeof exact);
+    memset(&exact, 0, sizeof exact), memset(&model, 0, sizeof model);
     exact.kind = PU_EXACT, exact.engine = PU_BANDED;
 
     ASSERT_EQ(PU_OK, pu_model_noisy_ar(&model, T, P, &told));

@@ -270,7 +270,7 @@ typedef struct {
 /* One group: its largest effects of both signs, the largest on top, with 95 % intervals. p has file, and below in a sheet. */
 static double draw_group(const design *d, pu_int g, const pu_real *mean, const pu_real *variance, svg_plot *p, group_view *view)
 {
-    const pu_int levels = d->known[g], count = levels < SHOWN ? levels : SHOWN;
+    const pu_int levels = d->known[g], count = levels < SHOWN ? levels : (pu_int)SHOWN;
     effect *e = (effect *)need_bytes((size_t)levels * sizeof *e);
     svg_row row[SHOWN];
     char head[200];
@@ -304,7 +304,7 @@ static void draw_effects(const design *d, const pu_real *mean, const pu_real *va
     group_view view;
     svg_plot p;
     pu_int g, at = 0;
-    for (g = 0; g < d->groups; g++) height += 90 + 18 * (double)(d->known[g] < SHOWN ? d->known[g] : SHOWN);
+    for (g = 0; g < d->groups; g++) height += 90 + 18 * (double)(d->known[g] < SHOWN ? d->known[g] : (pu_int)SHOWN);
     svg_sheet(file, height, "mixed effects: the largest effects of each group");
     for (g = 0; g < d->groups; at += d->known[g++]) {
         memset(&p, 0, sizeof p);

@@ -66,7 +66,7 @@ static inline void picture_map(picture *p, const pu_real *values, double low, do
     long i;
     for (i = 0; i < p->width * p->height; i++) {
         const double x = 254 * ((double)values[i] - low) / (high > low ? high - low : 1);
-        p->at[i] = (unsigned char)(x != x ? PICTURE_NONE : x >= 254 ? 254 : x > 0 ? x + 0.5 : 0);
+        p->at[i] = (unsigned char)(x != x ? (double)PICTURE_NONE : x >= 254 ? 254 : x > 0 ? x + 0.5 : 0);
     }
 }
 

@@ -82,7 +82,7 @@ static inline void series_caption(const report_page *r, const series *s, pu_int 
 /* The end of each series, with the forecast; the whole of the first one where that is more. */
 static inline void series_report_pictures(const report_page *r, const series *s)
 {
-    const pu_int shown = s->count < SERIES_PANELS ? s->count : SERIES_PANELS;
+    const pu_int shown = s->count < SERIES_PANELS ? s->count : (pu_int)SERIES_PANELS;
     double *curve;
     char label[2 * CSV_NAME];
     series_view view;

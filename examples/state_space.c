@@ -349,9 +349,11 @@ static void report_loadings(const report_page *r, const space *m, const series *
         p.file = r->file, p.title = "loadings with 95 % intervals", p.x_label = "loading (units of the column per unit of the state)";
         report_figure(r);
         svg_forest(&p, n, row, head, 1);
-        report_caption(r, "%s%s moves most with the state, by %s per unit of it.%s",
+        report_caption(r, "%s%s moves most with the state%s, by %s per unit of it.%s%s",
                        row[most].high > row[most].low ? "Bars are 95 % intervals. " : "", row[most].name,
-                       report_digits(3, row[most].value), m->outputs > MOST ? " The first 40 columns." : "");
+                       n < m->outputs ? ", of those shown" : "", report_digits(3, row[most].value),
+                       m->anchor ? " The columns that the states are anchored to are left out." : "",
+                       m->outputs > MOST ? " No more than 40 columns are shown." : "");
     }
 }
 

@@ -51,7 +51,7 @@ enum { CURVE_POINTS = 20 };
 typedef struct {
     int points;
     double step[CURVE_POINTS + 2], error[CURVE_POINTS + 2], noise[CURVE_POINTS + 2]; /* errors in percent */
-} curve;
+} error_curve;
 
 /* ---- images ---- */
 
@@ -92,7 +92,7 @@ static void read_images(const flags *f, scene *s)
 
 /* ---- fitting ---- */
 
-static void curve_add(curve *c, double step, double error, double noise)
+static void curve_add(error_curve *c, double step, double error, double noise)
 {
     c->step[c->points] = step, c->error[c->points] = error, c->noise[c->points] = noise;
     c->points++;
@@ -108,7 +108,7 @@ typedef struct { /* for the progress of a fit */
     pu_workspace ws;
     pu_real *mean;
     pu_int before, steps; /* steps of an earlier part of the fit; of all parts */
-    curve *curve;         /* NULL: nobody wants it */
+    error_curve *curve;       /* NULL: nobody wants it */
 } watcher;
 
 /* The model's own set with beta held down. The program fits one model, so that this can be kept here. */
@@ -213,7 +213,7 @@ static void draw(const flags *f, const scene *s, const pu_real *mean, const pu_r
 
 enum { SHOWN = 3, ROWS = 10 }; /* images of the page, rows of its table */
 
-static void curve_draw(const curve *c, double blind, FILE *file, int standalone)
+static void curve_draw(const error_curve *c, double blind, FILE *file, int standalone)
 {
     const double ends[2] = {0, c->points ? c->step[c->points - 1] : 1}, without[2] = {blind, blind};
     double low = blind, high = blind;
@@ -250,7 +250,7 @@ static double image_error(const scene *s, const pu_real *guess, pu_int n)
 
 static void page_pictures(const report_page *page, const scene *s, const pu_real *mean, const pu_real *variance)
 {
-    const pu_int shown = s->N < SHOWN ? s->N : SHOWN;
+    const pu_int shown = s->N < SHOWN ? s->N : (pu_int)SHOWN;
     pu_real *deviation = need_reals(shown * s->D);
     double largest = 1e-30;
     pu_int i;
@@ -311,7 +311,7 @@ static void page_images(const report_page *page, const scene *s, const pu_real *
 }
 
 /* The first point of the curve from which on the error stays below twice the last one's. */
-static double settled(const curve *c)
+static double settled(const error_curve *c)
 {
     int i = c->points - 1;
     while (i > 0 && c->error[i - 1] < 2 * c->error[c->points - 1]) i--;
@@ -319,7 +319,7 @@ static double settled(const curve *c)
 }
 
 /* error, blind: of all images, in percent; noise: found, and true, for the unitary transform */
-static void page_write(const flags *f, const scene *s, const curve *c, const pu_real *mean, const pu_real *variance, double error, double blind,
+static void page_write(const flags *f, const scene *s, const error_curve *c, const pu_real *mean, const pu_real *variance, double error, double blind,
                        double noise, double true_noise, const char *told, int argc, char **argv, int count, const option *list)
 {
     report_page page = report_open(f->report, "compressed_sensing: report");
@@ -351,7 +351,7 @@ int main(int argc, char **argv)
     static const pu_schedule schedules[] = {PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAIL};
     flags f;
     option list[FIT_FLAGS + 22];
-    static curve way;
+    static error_curve way;
     scene s;
     watcher w;
     pu_op Phi;

@@ -356,7 +356,8 @@ static double field_error(const field_record *r, const pu_real *mean, const pu_r
 static int field_run(field_record *r)
 {
     static const char *const method[FIELD_METHODS] = {"probes (K = 16), PCG, L-BFGS", "exact (banded factor), L-BFGS"};
-    const pu_int size[2] = {field_side(), field_side()}, n = size[0] * size[1];
+    const pu_int size[2] = {field_side(), field_side()};
+    const int n = field_side() * field_side();
     const pu_edge edge[2] = {PU_EDGE_NEUMANN, PU_EDGE_NEUMANN};
     const uint64_t seed = (uint64_t)flags.seed;
     const spent start = now_spent();

@@ -43,10 +43,11 @@ static sweep *sweep_new(const char *name, int problem, int exact)
    count. After Ctrl-C this size does not, either. */
 static void measure(const pu_lgm *model, const pu_data *data, const pu_options *o, const pu_gradient_result *out, double x, sweep *s)
 {
-    pu_workspace ws = {0};
+    pu_workspace ws;
     pu_report report;
     double times[TIMES], spent = 0;
     int count = 0, run;
+    memset(&ws, 0, sizeof ws);
     for (run = 0; count < TIMES && (count < 3 || spent < 0.3) && !fit_interrupted; run++) {
         double start;
         work_progress(&flags, "  %s, size %.0f: run %d", s->name, x, run + 1);

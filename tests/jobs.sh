@@ -33,6 +33,7 @@ LEFT_OUT=(
     'compile/@(g++.c++17|clang++.c++11)  the other C++ standard; each compiler has one'
     'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
     'programs/user_ops              instructions of operators that users write, counted by valgrind'
+    'programs/pages                  pages of all programs in Chromium, the demo with them; without the demo they are there'
     'programs/team_mpi               processes of a team killed 20 times, all of them with two threads; 2 kills are there'
     'compile/examples.alone         each example with an implementation of its own'
     'cuda/*_?san                    CUDA kernels under sanitizers'
@@ -912,6 +913,22 @@ job_manners()
     limited tests/manners.sh build/tests/manners
 }
 
+# Pages and pictures of programs, looked at in Chromium.
+job_pages()     # [part]
+{
+    local program programs=(ratings scaling gradient_error compressed_sensing)
+    if [[ ! ${1:-} ]]; then programs+=(demo); fi
+    if ! have chromium && ! have chromium-browser && ! have google-chrome; then
+        job_skip 1 "no Chromium to look at pages with; on Debian as root: apt-get install chromium"
+        return
+    fi
+    mkdir -p build/tests/pages
+    for program in "${programs[@]}"; do
+        example_program "$program" "build/tests/pages/$program" || return
+    done
+    limited tests/pages.sh build/tests/pages "${1:-}"
+}
+
 # What the documents show as C compiles, runs and prints what they say; what they name is there.
 # The pieces of the documents; the tutorial types the names of two programs.
 job_snippets()
@@ -965,6 +982,8 @@ add_programs()
     add_with "double float" programs/refusals job_refusals
     add programs/user_ops job_user_ops
     add_with "double float" programs/snippets job_snippets
+    add_with "double float" programs/pages_part job_pages part
+    add_with "double float" programs/pages job_pages
 }
 
 # ---------------------------------------------------------------------------------------------- how it is written
@@ -982,7 +1001,7 @@ job_shell()
 {
     local script
     have shellcheck || { job_skip 1 "no shellcheck"; return; }
-    for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh tests/team_mpi.sh tests/manners.sh; do
+    for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh tests/team_mpi.sh tests/manners.sh tests/pages.sh; do
         check "$script" shellcheck -x "$script"
     done
     end_of_checks

@@ -32,7 +32,7 @@ function background(view, element) {
 function isPicture(element) { return element.namespaceURI === "http://www.w3.org/2000/svg"; }
 function isScrolled(view, element) {
     for (; element; element = element.parentElement)
-        if (/auto|scroll|hidden/.test(view.getComputedStyle(element).overflowX) && element !== element.ownerDocument.documentElement) return true;
+        if (/auto|scroll/.test(view.getComputedStyle(element).overflowX) && element !== element.ownerDocument.documentElement) return true;
     return false;
 }
 
@@ -65,6 +65,10 @@ function look(frame) {
         const last = culprits.filter(e => !culprits.some(o => o !== e && e.contains(o)))[0];
         wrong(`${root.scrollWidth} wide, the page is ${root.clientWidth}: ` + (last ? `<${last.localName}> ${short(last.textContent)}` : "?"));
     }
+
+    for (const element of document.querySelectorAll("html, body, body *"))
+        if (!isPicture(element) && /hidden|clip/.test(view.getComputedStyle(element).overflowX) && element.scrollWidth > element.clientWidth + 1)
+            wrong(`cut off: <${element.localName}> ${short(element.textContent)}`);
 
     const behind = isPicture(root) ? background(view, root) : background(view, document.body);
     const hues = new Map(); // each pair of colours once

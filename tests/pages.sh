@@ -151,8 +151,8 @@ fi
 # ---- pictures of the gallery, which stand alone
 
 while IFS= read -r file; do
-    cp "$file" .
-    pages+=("$(basename "$file")")
+    cp "$file" "gallery_${file##*/}"
+    pages+=("gallery_${file##*/}")
 done < <(find "$gallery" -name '*.svg' 2>/dev/null | sort)
 
 # ---- they are looked at

@@ -47,7 +47,7 @@ static inline double ratings_draw_way(const ratings_way *w, double each, double 
     memset(&p, 0, sizeof p);
     p.file = file, p.below = below, p.title = "error of the validation ratings during the fit", p.top = 30;
     p.x_label = "passes through the users", p.y_label = "validation error", p.x1 = w->points ? x[w->points - 1] : 1;
-    p.y0 = low - 0.05 * (high - low), p.y1 = high + 0.05 * (high - low);
+    p.y0 = low - 0.05 * (high - low), p.y1 = high + 0.15 * (high - low); /* room for a word */
     ends[1] = p.x1, line[0] = line[1] = mean;
     svg_begin(&p);
     svg_legend(&p, "c2", '-', "the fit"), svg_legend(&p, "c1", '=', "mean of each item");

@@ -128,7 +128,7 @@ static inline void ratings_check(const ratings *r, const pu_lgm *lgm, const pu_o
     pu_int u, k, i;
     memset(c, 0, sizeof *c);
     c->at = (ratings_checked *)need_bytes((size_t)r->test.start[r->seen] * sizeof *c->at);
-    for (u = 0; u < r->seen && !fit_interrupted; u += every) {
+    for (u = 0; u < r->seen; u += every) {
         const pu_int first = r->test.start[u], n = r->test.start[u + 1] - first;
         ratings_known known = {0, NULL, NULL};
         if (n == 0) continue;

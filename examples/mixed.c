@@ -30,7 +30,7 @@ enum { SHOWN = 24 }; /* levels of a group in the picture */
 typedef struct {
     int method, engine;
     double tolerance;
-    const char *effects, *out, *svg;
+    const char *effects, *out, *svg, *report;
 } request;
 
 /* What came out. */
@@ -131,6 +131,7 @@ static void fit_fixed(const design *d, const pu_options *options, const pu_real 
     for (i = 0; i < d->p; i++) {
         snprintf(e[i].name, sizeof e[i].name, "%.140s", d->term[i].name);
         e[i].value = (double)out.mean[first + i], e[i].se = sqrt((double)out.variance[first + i]);
+        e[i].low = e[i].value - 1.96 * e[i].se, e[i].high = e[i].value + 1.96 * e[i].se;
         e[i].truth = d->data ? (double)NAN : d->coefficient[i];
     }
     free(out.mean);
@@ -259,90 +260,207 @@ static void write_effects(const design *d, const pu_real *mean, const pu_real *v
     file_close(file, path);
 }
 
-/* A name as text of a picture: at most `most` characters, with what XML needs; what is no UTF-8 becomes a question mark. */
-static void draw_name(const svg_plot *p, double x, double y, const char *style, const char *name, int most)
-{
-    const unsigned char *at = (const unsigned char *)name;
-    int count = 0;
-    fprintf(p->file, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, style);
-    for (; *at && count < most; count++) {
-        const int more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : *at >= 0xe0 && *at < 0xf0 ? 2 : *at >= 0xf0 && *at < 0xf5 ? 3 : -1;
-        int k, good = more >= 0 && *at >= 32;
-        for (k = 1; good && k <= more; k++) good = (at[k] & 0xc0) == 0x80;
-        if (!good) fputc('?', p->file), at++;
-        else if (*at == '<') fputs("&lt;", p->file), at++;
-        else if (*at == '&') fputs("&amp;", p->file), at++;
-        else fwrite(at, 1, (size_t)more + 1, p->file), at += more + 1;
-    }
-    fprintf(p->file, "%s</text>\n", *at ? ".." : "");
-}
+/* What a picture of a group came out as. */
+typedef struct {
+    pu_int shown, clear; /* levels; those of all whose interval does not hold 0 */
+    char low[64], high[64];
+    double least, most; /* the smallest and the largest effect, of these levels */
+} group_view;
 
-/* One group: its largest effects of both signs, with 95 % intervals, below each other. Returns where the next panel begins. */
-static double draw_group(const design *d, pu_int g, const pu_real *mean, const pu_real *variance, FILE *file, double below)
+/* One group: its largest effects of both signs, the largest on top, with 95 % intervals. p has file, and below in a sheet. */
+static double draw_group(const design *d, pu_int g, const pu_real *mean, const pu_real *variance, svg_plot *p, group_view *view)
 {
     const pu_int levels = d->known[g], count = levels < SHOWN ? levels : SHOWN;
     effect *e = (effect *)need_bytes((size_t)levels * sizeof *e);
-    svg_plot p;
-    double tick, step;
-    char name[64], text[200];
+    svg_row row[SHOWN];
+    char head[200];
+    double height;
     pu_int l;
-    memset(&p, 0, sizeof p);
-    p.file = file, p.below = below, p.top = 30, p.left = 128, p.right = 462, p.bottom = p.top + 16 * (double)count + 8;
-    for (l = 0; l < levels; l++) e[l].mean = (double)mean[l], e[l].sd = sqrt((double)variance[l]), e[l].level = l;
+    memset(view, 0, sizeof *view);
+    for (l = 0; l < levels; l++) {
+        e[l].mean = (double)mean[l], e[l].sd = sqrt((double)variance[l]), e[l].level = l;
+        view->clear += fabs(e[l].mean) > 1.96 * e[l].sd;
+    }
     qsort(e, (size_t)levels, sizeof *e, effect_order);
     for (l = count / 2; l < count; l++) e[l] = e[levels - count + l];
-    for (l = 0; l < count; l++) p.x0 = fmin(p.x0, e[l].mean - 1.96 * e[l].sd), p.x1 = fmax(p.x1, e[l].mean + 1.96 * e[l].sd);
-    if (!(p.x1 > p.x0)) p.x0 = -1, p.x1 = 1;
-    step = svg_step(p.x1 - p.x0, 6);
-    fprintf(file, "<svg class=\"plot\" y=\"%.0f\" width=\"480\" height=\"%.0f\" viewBox=\"0 0 480 %.0f\">\n", below, p.bottom + 30, p.bottom + 30);
-    draw_name(&p, 8, 18, "font-weight=\"bold\"", d->name[g], 20);
-    if (levels > count) snprintf(text, sizeof text, "the %ld largest effects of %ld, with 95 %% intervals", (long)count, (long)levels);
-    else snprintf(text, sizeof text, "effects with 95 %% intervals");
-    draw_name(&p, p.right, 18, "text-anchor=\"end\" font-size=\"12\"", text, 80);
-    for (tick = ceil(p.x0 / step); tick * step <= p.x1 + 1e-9 * step; tick++) {
-        snprintf(text, sizeof text, "%g", tick * step);
-        fprintf(file, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", tick > -0.5 && tick < 0.5 ? "axis" : "grid", svg_x(&p, tick * step), p.top, p.bottom);
-        svg_text(&p, svg_x(&p, tick * step), p.bottom + 18, "middle", text);
-    }
     for (l = 0; l < count; l++) {
-        const double y = p.bottom - 12 - 16 * (double)l;
-        draw_name(&p, p.left - 8, y + 4, "text-anchor=\"end\" font-size=\"11\"", design_level(d, g, e[l].level, name, sizeof name), 16);
-        fprintf(file, "<g class=\"c%d\"><path class=\"line\" d=\"M%.1f %.1fH%.1f\"/><circle class=\"dot\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/></g>\n",
-                e[l].mean < 0 ? 1 : 2, svg_x(&p, e[l].mean - 1.96 * e[l].sd), y, svg_x(&p, e[l].mean + 1.96 * e[l].sd), svg_x(&p, e[l].mean), y);
+        svg_row *to = row + count - 1 - l;
+        design_level(d, g, e[l].level, to->name, sizeof to->name);
+        to->low = e[l].mean - 1.96 * e[l].sd, to->value = e[l].mean, to->high = e[l].mean + 1.96 * e[l].sd;
     }
-    fprintf(file, "</svg>\n");
+    snprintf(head, sizeof head, levels > count ? "%.60s: %ld of %ld levels" : "%.60s", d->name[g], (long)count, (long)levels);
+    p->title = "effects with 95 % intervals", p->x_label = "effect, with its 95 % interval";
+    height = svg_forest(p, (int)count, row, head, 1);
+    view->shown = count, view->least = row[count - 1].value, view->most = row[0].value;
+    memcpy(view->low, row[count - 1].name, sizeof view->low), memcpy(view->high, row[0].name, sizeof view->high);
     free(e);
-    return below + p.bottom + 36;
+    return height;
 }
 
 static void draw_effects(const design *d, const pu_real *mean, const pu_real *variance, const char *path)
 {
     FILE *file = file_open(path);
     double height = 1, below = 1;
+    group_view view;
+    svg_plot p;
     pu_int g, at = 0;
-    for (g = 0; g < d->groups; g++) height += 74 + 16 * (double)(d->known[g] < SHOWN ? d->known[g] : SHOWN);
+    for (g = 0; g < d->groups; g++) height += 90 + 18 * (double)(d->known[g] < SHOWN ? d->known[g] : SHOWN);
     svg_sheet(file, height, "mixed effects: the largest effects of each group");
-    for (g = 0; g < d->groups; at += d->known[g++]) below = draw_group(d, g, mean + at, variance + at, file, below);
+    for (g = 0; g < d->groups; at += d->known[g++]) {
+        memset(&p, 0, sizeof p);
+        p.file = file, p.below = below;
+        below += draw_group(d, g, mean + at, variance + at, &p, &view) + 6;
+    }
     fprintf(file, "</svg>\n");
     file_close(file, path);
 }
 
-/* --svg, --effects */
-static void show_effects(const design *d, const request *ask, const pu_options *options, pu_model *model, const pu_real *theta)
+/* ---- the page of --report ---- */
+
+/* How good the likelihood is, with this program's flag where the solver should go on. */
+static nll_words likelihood_error(const pu_report *report)
+{
+    pu_report told = *report;
+    nll_words w;
+    told.nll_converged = 1;
+    w = nll_error(&told);
+    if (report->served[PU_ITERATIVE] && !report->nll_converged)
+        snprintf(w.text + strlen(w.text), sizeof w.text - strlen(w.text), ", about %.2g more from solves that end early (a smaller --tolerance)",
+                 report->nll_gap);
+    return w;
+}
+
+/* A name in a sentence: columns without one are numbers. */
+static const char *spoken(const char *name, char text[DESIGN_NAME + 8])
+{
+    snprintf(text, DESIGN_NAME + 8, "%s%.*s", strspn(name, "0123456789") == strlen(name) ? "column " : "", DESIGN_NAME - 1, name);
+    return text;
+}
+
+/* Who makes how much of the variance: slopes, whose variance has other units, stay outside. */
+static void say_shares(const design *d, const result *r, char *text, size_t size)
+{
+    char name[DESIGN_NAME + 8];
+    double sum = 0;
+    pu_int g;
+    for (g = 0; g <= d->groups; g++)
+        if (g == d->groups || d->slope[g] < 0) sum += r->variance[g].value;
+    report_add(text, size, "Of the variance of %s%s", spoken(d->data ? d->column[0].name : "y", name),
+               d->p > (pu_int)!d->no_intercept ? " that the fixed effects leave" : "");
+    for (g = 0; g < d->groups; g++)
+        if (d->slope[g] < 0)
+            report_add(text, size, "%s makes %s %%,", spoken(r->variance[g].name, name),
+                       report_digits(3, 100 * r->variance[g].value / sum));
+    report_add(text, size, "and %s %% is between rows of the same levels.", report_digits(3, 100 * r->variance[d->groups].value / sum));
+}
+
+static void report_deviations(const report_page *page, const design *d, const result *r)
+{
+    svg_row row[DESIGN_GROUPS + 1];
+    svg_plot p;
+    pu_int g;
+    int bars = 0;
+    for (g = 0; g <= d->groups; g++) {
+        const estimate *e = r->variance + g;
+        snprintf(row[g].name, sizeof row[g].name, "%.60s", e->name);
+        row[g].low = sqrt(e->low), row[g].value = sqrt(e->value), row[g].high = sqrt(e->high);
+        if (!(e->se == e->se)) row[g].low = row[g].high = (double)NAN;
+        else bars++;
+    }
+    memset(&p, 0, sizeof p);
+    p.file = page->file, p.title = "standard deviations with 95 % intervals", p.x_label = "standard deviation, in units of the response";
+    report_figure(page);
+    svg_forest(&p, (int)d->groups + 1, row, "", 0);
+    report_caption(page, "How far levels of a group lie apart, and rows of the same levels (residual).%s%s",
+                   bars ? " Bars are 95 % intervals." : " There are no intervals.",
+                   bars && bars <= (int)d->groups ? " Those without a bar have none." : "");
+}
+
+static void report_group(const report_page *page, const design *d, pu_int g, const pu_real *mean, const pu_real *variance)
+{
+    group_view view;
+    svg_plot p;
+    memset(&p, 0, sizeof p);
+    p.file = page->file;
+    report_figure(page);
+    draw_group(d, g, mean, variance, &p, &view);
+    report_caption(page, "%s %s is highest at %s, %s %s lowest at %s. %ld of %ld intervals do not hold 0.%s", d->name[g], view.high,
+                   report_digits(3, view.most), d->name[g], view.low, report_digits(3, view.least), (long)view.clear, (long)d->known[g],
+                   view.shown < d->known[g] ? " The levels between are left out; --effects FILE has all." : "");
+}
+
+static void report_fixed(const report_page *page, const design *d, const result *r)
+{
+    char note[400] = "Standard errors take the variances for known.";
+    int i, most = -1;
+    if (d->p == 0) return;
+    report_section(page, "Fixed effects");
+    report_table(page, d->data ? "|estimate|std. error|t|95 % from|to" : "|estimate|std. error|t|95 % from|to|truth");
+    for (i = 0; i < (int)d->p; i++) {
+        const estimate *e = r->fixed + i;
+        report_row(page, e->name);
+        report_number(page, 5, e->value), report_number(page, 2, e->se), report_number(page, 3, e->value / e->se);
+        report_number(page, 4, e->low), report_number(page, 4, e->high);
+        if (!d->data) report_number(page, 4, e->truth);
+        if (d->term[i].column >= 0 && (most < 0 || fabs(e->value / e->se) > fabs(r->fixed[most].value / r->fixed[most].se))) most = i;
+    }
+    if (most >= 0)
+        report_add(note, sizeof note, "Clearest is %.100s, %.1f standard errors from 0.", r->fixed[most].name,
+                   fabs(r->fixed[most].value / r->fixed[most].se));
+    report_table_end(page, note);
+}
+
+static void write_report(const design *d, const request *ask, const result *r, const pu_posterior_result *effects)
+{
+    report_page page;
+    char text[2000] = "", name[DESIGN_NAME + 8];
+    pu_int g, at = 0;
+    snprintf(text, sizeof text, "mixed: %.60s%s%.80s", spoken(d->data ? d->column[0].name : "y", name),
+             d->data ? " of " : ", simulated", d->data ? report_base(d->data) : "");
+    page = report_open(ask->report, text);
+    *text = 0, say_shares(d, r, text, sizeof text);
+    report_answer(&page, "%s", text);
+    report_doubts(&page, &r->fit, r->has_errors, (int)d->groups + 1, r->variance);
+    if (!effects->exact)
+        report_warning(&page, "Standard deviations of effects are from %ld probes, to about %.0f %% each (--samples).",
+                       (long)effects->probes, 100 * sqrt(0.5 / (double)effects->probes));
+    report_deviations(&page, d, r);
+    *text = 0;
+    report_add(text, sizeof text, "%ld rows, by %s.", (long)d->rows, ask->method ? "restricted maximum likelihood" : "maximum likelihood");
+    if (d->t.no_response) report_add(text, sizeof text, "%ld rows without a response are left out.", d->t.no_response);
+    if (d->t.no_cell)
+        report_add(text, sizeof text, "%ld rows that lack another cell are left out, the first in line %ld.", d->t.no_cell,
+                   d->t.gap_line);
+    report_text(&page, "%s", text);
+    report_section(&page, "Effects of the levels");
+    for (g = 0; g < d->groups; at += d->known[g++])
+        if (g < 6) report_group(&page, d, g, effects->mean + at, effects->variance + at);
+    if (d->groups > 6) report_text(&page, "%ld more groups are left out here; --effects FILE has all.", (long)d->groups - 6);
+    report_fixed(&page, d, r);
+    report_section(&page, "Variances");
+    snprintf(text, sizeof text, "%s%.6g%s. residual: between rows of the same levels.",
+             ask->method ? "Half of the REML criterion: " : "Negative log-likelihood: ", r->nll, likelihood_error(&r->nll_report).text);
+    report_estimates(&page, (int)d->groups + 1, r->variance, !d->data, text);
+    report_end(&page);
+}
+
+/* --svg, --effects, --report */
+static void show_effects(const design *d, const request *ask, const pu_options *options, pu_model *model, const result *r)
 {
     const pu_data data = pu_data_full(1, d->rows, d->y);
     const pu_int D = model->Gamma.rows;
     pu_posterior_result out;
     pu_report told;
-    if (!ask->svg && !ask->effects) return;
+    if (!ask->svg && !ask->effects && !ask->report) return;
     memset(&out, 0, sizeof out);
     out.mean = need_reals(D), out.variance = need_reals(D);
-    need_result(pu_model_posterior(model, theta, &data, options, NULL, &out, &told), &told);
+    need_result(pu_model_posterior(model, r->theta, &data, options, NULL, &out, &told), &told);
     if (!out.exact)
         fprintf(stderr, "mixed: standard deviations of effects are from %ld probes, to about %.0f %% each\n", (long)out.probes,
                 100 * sqrt(0.5 / (double)out.probes));
     if (ask->effects) write_effects(d, out.mean, out.variance, ask->effects);
     if (ask->svg) draw_effects(d, out.mean, out.variance, ask->svg);
+    if (ask->report) write_report(d, ask, r, &out);
     free(out.mean), free(out.variance);
 }
 
@@ -391,26 +509,14 @@ static void print_left_out(const design *d)
     if (d->t.comments) printf("  left out: %ld lines that begin with #\n", d->t.comments);
 }
 
-/* How good the likelihood is, with this program's flag where the solver should go on. */
-static nll_words likelihood_error(const pu_report *report)
-{
-    pu_report told = *report;
-    nll_words w;
-    told.nll_converged = 1;
-    w = nll_error(&told);
-    if (report->served[PU_ITERATIVE] && !report->nll_converged)
-        snprintf(w.text + strlen(w.text), sizeof w.text - strlen(w.text), ", about %.2g more from solves that end early (a smaller --tolerance)",
-                 report->nll_gap);
-    return w;
-}
-
 static void print_tables(const design *d, const request *ask, const result *r)
 {
     const pu_fit_report *fit = &r->fit;
     pu_int i;
     printf("mixed effects by %s, %ld rows\n", ask->method ? "restricted maximum likelihood" : "maximum likelihood", (long)d->rows);
     print_left_out(d);
-    printf("\nRandom effects\n  %-20s %12s %12s %12s %10s%s\n", "group", "variance", "std. error", "std. dev.", "levels", d->data ? "" : "  (truth)");
+    printf("\nRandom effects\n  %-20s %12s %12s %12s %10s%s\n", "group", "variance", "std. error", "std. dev.", "levels",
+           d->data ? "" : "  (truth)");
     for (i = 0; i <= d->groups; i++) {
         const estimate *e = r->variance + i;
         printf("  %-20s", e->name);
@@ -481,12 +587,13 @@ static void write_json(const design *d, const request *ask, const fit_flags *fla
 
 static void read_options(int argc, char **argv, request *ask, design *d, fit_flags *flags)
 {
-    option list[DESIGN_FLAGS + FIT_KEEP + 17];
+    static option list[DESIGN_FLAGS + FIT_KEEP + 22];
     int n = 0;
     memset(ask, 0, sizeof *ask);
     design_default(d), fit_flags_default(flags);
     ask->tolerance = 1e-6, flags->samples = 16;
     n += design_flags_table(d, list + n);
+    list[n++] = opt_heading("how it is fitted");
     list[n++] = opt_choice("method", "maximum likelihood, or restricted", &ask->method, "ml,reml");
     list[n++] = opt_choice("engine", "auto takes the cheapest", &ask->engine, engine_words);
     list[n++] = opt_number("threads", "0 = as many as are worth it, at most one per core", &flags->threads, 0, 1024);
@@ -494,6 +601,8 @@ static void read_options(int argc, char **argv, request *ask, design *d, fit_fla
     list[n++] = opt_number("samples", "K, probes of the iterative engine", &flags->samples, 2, 100000);
     list[n++] = opt_number("seed", "of all random numbers", &flags->seed, 0, 1000000000);
     list[n++] = opt_number("steps", "of the optimiser, at most", &flags->steps, 1, 100000000);
+    list[n++] = opt_heading("what is written");
+    list[n++] = opt_text("report", "write a page with answer, pictures, tables and settings to this HTML file", &ask->report);
     list[n++] = opt_text("json", "write the results to this file", &flags->json);
     list[n++] = opt_text("effects", "write mean and standard deviation of every level's effect to this CSV file", &ask->effects);
     list[n++] = opt_text("out", "write the predictions of --predict to this CSV file", &ask->out);
@@ -502,6 +611,14 @@ static void read_options(int argc, char **argv, request *ask, design *d, fit_fla
     list[n++] = opt_flag("quiet", "no progress, no tables", &flags->quiet);
     n += fit_keep_table(flags, list + n);
     list[n++] = team_option();
+    program_more =
+        "--data is a table: names in the first line, or none (then columns are numbers from 1), a row a line; comma, semicolon, tab or ::\n"
+        "between cells. Rows without a response, or with a gap elsewhere, are left out and counted. Without --data rows are simulated.\n\n"
+        "  mixed --data ratings.csv --response rating --groups user,item --report ratings.html\n"
+        "  mixed --data u.data --response 3 --groups 1,2 --json fit.json             no header: columns by number\n"
+        "  mixed --data pupils.csv --response score --groups school,school:class --slopes school:age --fixed age,factor(sex)\n\n"
+        "Tables go to standard output, progress to stderr, files only where an option names one: --report, --svg, --json, --effects, --out,\n"
+        "--checkpoint, --simulate-write.";
     options_read(argc, argv, "mixed",
                  "Mixed effects: variances of groups of levels, crossed or nested, fixed effects, predictions.\n"
                  "JSON: nll, nll_se, variances {\"residual\": v, ..}, fixed {\"intercept\": v, ..}, standard_errors {\"variances\": {..},\n"
@@ -525,8 +642,8 @@ int main(int argc, char **argv)
     read_options(argc, argv, &ask, &d, &flags);
     team_quiet(&flags.quiet, &flags.json);
     is_last = d.save && d.write_only;
-    if (team_rank() > 0) ask.effects = ask.out = ask.svg = d.save = NULL;
-    file_ready(flags.json), file_ready(ask.effects), file_ready(ask.out), file_ready(ask.svg), file_ready(d.save);
+    if (team_rank() > 0) ask.effects = ask.out = ask.svg = ask.report = d.save = NULL;
+    file_ready(flags.json), file_ready(ask.effects), file_ready(ask.out), file_ready(ask.svg), file_ready(ask.report), file_ready(d.save);
     r.read = seconds();
     design_make(&d, (uint64_t)flags.seed);
     r.read = seconds() - r.read;
@@ -537,7 +654,7 @@ int main(int argc, char **argv)
     fit_model(&d, &ask, &flags, &options, &model, &r);
     if (!flags.quiet) print_tables(&d, &ask, &r);
     write_json(&d, &ask, &flags, &r);
-    show_effects(&d, &ask, &options, &model, r.theta);
+    show_effects(&d, &ask, &options, &model, &r);
     pu_model_free(&model);
     predict_rows(&d, &ask, &options, r.theta, flags.quiet);
     free(r.theta), free(r.variance);

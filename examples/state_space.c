@@ -26,6 +26,7 @@
 #include "common/series.h"
 #include "common/ar.h"
 #include "common/estimates.h"
+#include "common/series_report.h"
 
 enum { S_MAX = 64, DIFFUSE = 2 }; /* S_MAX: the covariance of 1.5 S^2 parameters; DIFFUSE: place of that word in --start */
 
@@ -228,19 +229,25 @@ static double radius_of(const pu_ssm *m)
     return exp(log_scale / power);
 }
 
-/* Those that can be read: with a standard error, or of y and not of the coordinates of the states. */
+/* Where what is said about y begins, behind the coordinates of the states: d or sigma2. */
+static int of_y(const space *m) { return (int)(m->from[m->sigma2] - (m->from[m->d] >= 0 ? m->sigma2 - m->d : 0)); }
+
+/* Those that can be read: with a standard error, or of y and not of the coordinates of the states. Returns how many. */
+static int readable(const space *m, int count, const estimate *e, estimate *shown)
+{
+    int k, n = 0;
+    for (k = 0; k < count; k++)
+        if (e[k].se == e[k].se || k >= of_y(m)) shown[n++] = e[k];
+    return n;
+}
+
 static void print_estimates(const space *m, int has_errors, int count, const estimate *e)
 {
-    const pu_int y = m->from[m->sigma2] - (m->from[m->d] >= 0 ? m->sigma2 - m->d : 0);
     estimate *shown = (estimate *)need_bytes((size_t)count * sizeof *shown);
-    int k, n = 0, open = 0;
-    for (k = 0; k < count; k++) {
-        if (e[k].se == e[k].se || k >= y) shown[n++] = e[k];
-        else open++;
-    }
+    const int n = readable(m, count, e, shown);
     estimates_print(n, shown, 0);
-    if (open && has_errors)
-        printf("  %d parameters of A, C, Q have no standard error: other coordinates of the states do as well%s\n", open,
+    if (n < count && has_errors)
+        printf("  %d parameters of A, C, Q have no standard error: other coordinates of the states do as well%s\n", count - n,
                m->unit ? " (--anchor)" : " (--unit, --anchor)");
     free(shown);
 }
@@ -280,14 +287,215 @@ static void write_json(const fit_flags *flags, const space *m, const series *s, 
     free(sigma2);
 }
 
+/* ---- the page of --report ---- */
+
+/* States are drawn where they have coordinates of their own: with --anchor, or a single one with --unit. */
+static void report_states(const report_page *r, space *m, series *s, const pu_real *theta, const pu_options *options)
+{
+    const pu_data data = s->vector ? series_data(s) : pu_data_nan(1, s->length, s->y);
+    double *curve = (double *)need_bytes(3 * sizeof(double) * (size_t)s->length);
+    const int S = m->S;
+    pu_posterior_result out;
+    pu_report told;
+    char label[2 * CSV_NAME], name[3 * CSV_NAME];
+    svg_plot p;
+    pu_int t;
+    int i, side;
+    memset(&out, 0, sizeof out);
+    out.mean = need_reals(2 * s->length * S), out.variance = out.mean + s->length * S;
+    need(pu_model_posterior(m->model, theta, &data, options, NULL, &out, &told), &told);
+    report_section(r, S == 1 ? "The hidden state" : "The hidden states");
+    for (i = 0; i < S && i < SERIES_PANELS; i++) {
+        for (t = 0; t < s->length; t++)
+            for (side = -1; side <= 1; side++)
+                curve[3 * t + side + 1] = (double)out.mean[t * S + i] + side * 1.96 * sqrt((double)out.variance[t * S + i]);
+        if (m->anchor && s->vector) snprintf(name, sizeof name, "state %d (%s)", i + 1, series_label(s, i, label));
+        else snprintf(name, sizeof name, "state %d", i + 1);
+        memset(&p, 0, sizeof p);
+        p.file = r->file, p.title = p.y_label = name, p.height = 130;
+        report_figure(r);
+        series_panel(s, &p, curve, -1, series_end(s, 400), s->length, NULL);
+        report_caption(r, "Now it is %s (95 %%: %s to %s).%s", report_digits(3, curve[3 * (s->known - 1) + 1]),
+                       report_digits(3, curve[3 * (s->known - 1)]), report_digits(3, curve[3 * (s->known - 1) + 2]),
+                       m->anchor ? " Its unit is that of the column it is anchored to."
+                                 : " Its unit is its innovation; with the sign of C turned over, it would be upside down.");
+    }
+    if (S > SERIES_PANELS) report_text(r, "%d more states are left out here.", S - SERIES_PANELS);
+    free(out.mean), free(curve);
+}
+
+/* How each column sees the states, with 95 % intervals. */
+static void report_loadings(const report_page *r, const space *m, const series *s, const estimate *e)
+{
+    enum { MOST = 40 };
+    svg_row row[MOST];
+    svg_plot p;
+    int i, k, most = -1, n;
+    report_section(r, "How the columns see the states");
+    for (i = 0; i < m->S && i < 4; i++) {
+        char head[32];
+        for (k = 0, n = 0, most = -1; k < m->outputs && n < MOST; k++) {
+            const pu_int at = m->from[m->C + k * m->S + i];
+            if (at < 0) continue; /* anchored */
+            snprintf(row[n].name, sizeof row[n].name, "%.60s", s->table.name[k]);
+            row[n].low = e[at].low, row[n].value = e[at].value, row[n].high = e[at].high;
+            if (most < 0 || fabs(row[n].value) > fabs(row[most].value)) most = n;
+            n++;
+        }
+        if (n == 0) continue;
+        memset(&p, 0, sizeof p);
+        snprintf(head, sizeof head, m->S > 1 ? "state %d" : "", i + 1);
+        p.file = r->file, p.title = "loadings with 95 % intervals", p.x_label = "loading (units of the column per unit of the state)";
+        report_figure(r);
+        svg_forest(&p, n, row, head, 1);
+        report_caption(r, "%s%s moves most with the state, by %s per unit of it.%s",
+                       row[most].high > row[most].low ? "Bars are 95 % intervals. " : "", row[most].name,
+                       report_digits(3, row[most].value), m->outputs > MOST ? " The first 40 columns." : "");
+    }
+}
+
+/* Gauss with pivots: S rows of S + 1 complex numbers; the solution comes in the last column. */
+static void solve_complex(int S, double *M)
+{
+    const int width = 2 * (S + 1);
+    int i, j, l, k;
+    for (i = 0; i < S; i++) {
+        int best = i;
+        double size;
+        for (l = i + 1; l < S; l++)
+            if (hypot(M[l * width + 2 * i], M[l * width + 2 * i + 1]) > hypot(M[best * width + 2 * i], M[best * width + 2 * i + 1])) best = l;
+        for (k = 0; k < width && best != i; k++) {
+            const double swap = M[i * width + k];
+            M[i * width + k] = M[best * width + k], M[best * width + k] = swap;
+        }
+        size = M[i * width + 2 * i] * M[i * width + 2 * i] + M[i * width + 2 * i + 1] * M[i * width + 2 * i + 1];
+        for (l = 0; l < S; l++) {
+            const double *p = M + i * width + 2 * i, *x = M + l * width + 2 * i;
+            const double re = (x[0] * p[0] + x[1] * p[1]) / size, im = (x[1] * p[0] - x[0] * p[1]) / size;
+            for (j = i; j <= S && l != i; j++) {
+                const double *from = M + i * width + 2 * j;
+                M[l * width + 2 * j] -= re * from[0] - im * from[1], M[l * width + 2 * j + 1] -= re * from[1] + im * from[0];
+            }
+        }
+    }
+    for (i = 0; i < S; i++) {
+        const double *p = M + i * width + 2 * i;
+        double *x = M + i * width + 2 * S;
+        const double size = p[0] * p[0] + p[1] * p[1], re = (x[0] * p[0] + x[1] * p[1]) / size;
+        x[1] = (x[1] * p[0] - x[0] * p[1]) / size, x[0] = re;
+    }
+}
+
+/* Densities of the first outputs without their noise, |c' (e^iw I - A)^-1 Q^1/2|^2: x solves the transposed system for c. */
+static void report_spectrum(const report_page *r, const space *m, const series *s, const pu_real *full)
+{
+    const pu_ssm *ssm = pu_model_get_ssm(m->model);
+    const int S = m->S, curves = m->outputs < SPECTRA ? m->outputs : SPECTRA;
+    double *density = (double *)need_bytes(sizeof(double) * SPECTRA * SPECTRUM);
+    double *M = (double *)need_bytes(sizeof(double) * (size_t)(2 * S * (S + 1)));
+    const int steady = radius_of(ssm) < 0.9999;
+    int f, k, i, j, l;
+    for (f = 0; f < SPECTRUM && steady; f++)
+        for (k = 0; k < curves; k++) {
+            const double turn = 3.14159265358979323846 * (f + 0.5) / SPECTRUM;
+            double sum = 0;
+            for (i = 0; i < S; i++) { /* rows of [e^iw I - A' | c], real and imaginary parts side by side */
+                for (j = 0; j < S; j++)
+                    M[2 * (i * (S + 1) + j)] = -(double)ssm->A[j * S + i] + (i == j ? cos(turn) : 0),
+                                         M[2 * (i * (S + 1) + j) + 1] = i == j ? sin(turn) : 0;
+                M[2 * (i * (S + 1) + S)] = (double)full[m->C + k * S + i], M[2 * (i * (S + 1) + S) + 1] = 0;
+            }
+            solve_complex(S, M);
+            for (i = 0; i < S; i++)
+                for (l = 0; l < S; l++) {
+                    const double *x = M + 2 * (i * (S + 1) + S), *z = M + 2 * (l * (S + 1) + S);
+                    sum += (double)ssm->Q[i * S + l] * (x[0] * z[0] + x[1] * z[1]);
+                }
+            density[k * SPECTRUM + f] = sum;
+        }
+    if (steady) series_report_spectrum(r, s, curves, density, m->outputs == 1 ? exp((double)full[m->sigma2]) : 0);
+    free(density), free(M);
+}
+
+static void report_innovations(const report_page *r, const space *m, const series *s, const pu_real *full, double nll)
+{
+    const pu_ssm *ssm = pu_model_get_ssm(m->model);
+    const pu_lgm *lgm = &m->model->lgm;
+    const int S = m->S, q = m->outputs;
+    const pu_int data = s->vector ? 1 : s->count;
+    double *room = (double *)need_bytes((size_t)(2 * S * S + q * S) * sizeof *room), found = 0;
+    double *y = (double *)need_bytes((size_t)(s->length * q) * sizeof *y), *got = (double *)need_bytes((size_t)(s->length * q) * sizeof *got);
+    double *e = (double *)need_bytes((size_t)(s->count * s->length) * sizeof *e);
+    innovations_system system;
+    innovations_check check;
+    pu_int n, t;
+    int i, k;
+    for (i = 0; i < S * S; i++) room[i] = (double)ssm->A[i], room[S * S + i] = (double)ssm->Q[i];
+    for (i = 0; i < q * S; i++) room[2 * S * S + i] = (double)full[m->C + i];
+    system.S = S, system.outputs = q, system.A = room, system.Q = room + S * S, system.C = room + 2 * S * S, system.P0 = ssm->P0,
+    system.psi = lgm->psi;
+    if (ssm->P0[0] < HUGE_VAL && innovations_work(&system, s->length) * (double)data < 3e9) {
+        for (n = 0; n < data; n++) {
+            for (t = 0; t < s->length; t++)
+                for (k = 0; k < q; k++) {
+                    const pu_int from = (n + k) * s->length + t; /* series of their own have one output each */
+                    y[t * q + k] = (double)s->y[from] - (lgm->eta ? (double)lgm->eta[t * q + k] : 0);
+                }
+            found += innovations(&system, s->length, y, got) / (double)data;
+            for (t = 0; t < s->length; t++)
+                for (k = 0; k < q; k++) e[(n + k) * s->length + t] = got[t * q + k];
+        }
+        innovations_look(s->count, s->length, e, &check);
+        innovations_report(r, s, &check, found, nll);
+    }
+    free(room), free(y), free(got), free(e);
+}
+
+static void write_report(space *m, series *s, const pu_real *theta, const pu_real *full, const pu_options *options, const outcome *o)
+{
+    const double radius = radius_of(pu_model_get_ssm(m->model));
+    const pu_fit_report *fit = o->report;
+    const estimate *e = o->e;
+    const int count = o->count, known = m->anchor || (m->unit && m->S == 1);
+    estimate *shown = (estimate *)need_bytes((size_t)count * sizeof *shown);
+    report_page r = series_report_open(s);
+    char text[1000], memory[300];
+    int n = readable(m, count, e, shown);
+    if (radius >= 1) snprintf(memory, sizeof memory, "The states have no resting point: the spectral radius of A is %.4f.", radius);
+    else snprintf(memory, sizeof memory, "What lasts longest in the states has lost half of its size after %s steps (spectral radius %.4f).",
+                  report_digits(2, radius > 0.5 ? log(0.5) / log(radius) : 1), radius);
+    series_say_forecast(s, text, sizeof text);
+    report_answer(&r, "%s", *text ? text : memory);
+    report_doubts(&r, fit, o->has_errors, known ? count : count - of_y(m), known ? e : e + of_y(m));
+    series_report_pictures(&r, s);
+    report_text(&r, "A hidden state of %d number%s behind %ld series of %ld values%s. %s", m->S, m->S == 1 ? "" : "s", (long)s->count,
+                (long)s->known, s->vector ? ", which are the entries of one vector" : "", *text ? memory : "");
+    if (known && (s->vector || s->count == 1)) report_states(&r, m, s, theta, options);
+    if (known && s->vector) report_loadings(&r, m, s, e);
+    report_spectrum(&r, m, s, full);
+    report_innovations(&r, m, s, full, o->nll);
+    series_report_forecast(&r, s);
+    report_section(&r, "Parameters");
+    *text = 0;
+    if (n < count)
+        report_add(text, sizeof text, "%d parameters of A, C and Q are left out: other coordinates of the states do as well%s.",
+                   count - n, m->unit ? "; --anchor fixes them" : "; --unit or --anchor fixes them");
+    report_add(text, sizeof text, "sigma2: variance of the noise. Negative log-likelihood%s: %.6g.", s->vector ? "" : " per series", o->nll);
+    if (fit->starts > 1) report_add(text, sizeof text, "%ld of %ld starts reach it.", (long)fit->near_best, (long)fit->starts);
+    report_estimates(&r, n, shown, 0, text);
+    report_end(&r);
+    free(shown);
+}
+
 static void read_options(int argc, char **argv, request *ask, series *s, fit_flags *flags)
 {
-    option list[FIT_FLAGS + SERIES_FLAGS + 11];
+    static option list[FIT_FLAGS + SERIES_FLAGS + 13];
     int n = 0;
     memset(ask, 0, sizeof *ask);
     series_default(s), fit_flags_default(flags);
     flags->rate = 0;
     ask->length = 1000, ask->count = 3, ask->states = 2, ask->outputs = 1, ask->starts = 1, ask->missing = 0.1;
+    list[n++] = opt_heading("the model");
     list[n++] = opt_number("states", "S, size of the hidden state", &ask->states, 1, S_MAX);
     list[n++] = opt_choice("start", "of the state, what is known of it at first", &ask->start, "stationary,zero,diffuse");
     list[n++] = opt_flag("unit", "fix Q = I", &ask->unit);
@@ -302,6 +510,13 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
     n += series_flags_table(s, list + n);
     n += series_regress_table(s, list + n);
     n += fit_flags_table(flags, list + n);
+    program_more =
+        "--data is a CSV file: names in the first line, then a row for each time, in order; empty cells, NA and NaN are gaps. Without --data\n"
+        "series are simulated.\n\n"
+        "  state_space --data lynx.csv --time time --columns value --transform log --states 3 --forecast 20 --report lynx.html\n"
+        "  state_space --data stocks.csv --columns DAX,CAC,FTSE --states 1 --unit      columns as a vector: a dynamic factor model\n"
+        "  state_space --data sales.csv --columns north,south --each --intercept --regress price\n\n"
+        "Tables go to standard output, progress to stderr, files only where an option names one: --report, --svg, --json, --save.";
     options_read(argc, argv, "state_space",
                  "Fits a linear state space model to series with gaps. Several columns are a vector per time step (a dynamic factor\n"
                  "model); with --each they are series with the same parameters, and \"nll\" is the mean over them.", n, list);
@@ -332,6 +547,7 @@ int main(int argc, char **argv)
     pu_fit_report report;
     pu_options exact;
     pu_report told;
+    outcome o;
     pu_int i;
 
     read_options(argc, argv, &ask, &s, &flags);
@@ -390,6 +606,8 @@ int main(int argc, char **argv)
     }
     write_json(&flags, &m, &s, &report, nll, full, e);
     series_draw(&s, "series, posterior band and forecast");
+    o.report = &report, o.has_errors = has_se, o.count = (int)m.model->params, o.e = e, o.nll = nll[0];
+    if (s.report) write_report(&m, &s, theta, full, &exact, &o);
     series_free(&s);
     free(theta), free(full), free(C), free(e);
     free_space(&m);

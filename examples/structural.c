@@ -21,6 +21,7 @@
 #include "common/series.h"
 #include "common/ar.h"
 #include "common/estimates.h"
+#include "common/series_report.h"
 
 enum { PARTS = 8, NAME = CSV_NAME + 8 }; /* parts at most; bytes of a name */
 
@@ -216,13 +217,13 @@ static void draw_parts(const structure *m, int all, const series *s, const pu_re
     for (i = 0; i < all; i++) shown += is_shown(m, i);
     svg_sheet(file, 1 + SERIES_PANEL * (shown + 1), "a structural model: data, fit, parts");
     series_curve(s, 0, curve);
-    below = series_panel(s, file, below, "data, fit, forecast", curve, 0);
+    below = series_panel_below(s, file, below, "data, fit, forecast", curve, 0);
     for (i = 0; i < all; i++, part += 2 * s->length) {
         if (!is_shown(m, i)) continue;
         for (t = 0; t < s->length; t++)
             for (side = -1; side <= 1; side++)
                 curve[3 * t + side + 1] = (double)part[t] + (side ? side * 1.96 * sqrt((double)part[s->length + t]) : 0); /* may be NaN */
-        below = series_panel(s, file, below, part_name(m, i), curve, -1);
+        below = series_panel_below(s, file, below, part_name(m, i), curve, -1);
     }
     fprintf(file, "</svg>\n");
     file_close(file, s->svg);
@@ -254,20 +255,146 @@ static void write_parts(const structure *m, int all, const series *s, const pu_r
     file_close(file, path);
 }
 
-/* --svg, --components */
-static void show_parts(structure *m, const request *ask, const series *s, const pu_real *theta, const pu_options *options,
-                       const pu_real *C)
+/* ---- the page of --report ---- */
+
+static const char *scale_of(const series *s)
 {
-    const int all = m->count + (s->regressors > 0);
+    static const char *const words[] = {"", " (log)", " (log1p)", " (sqrt)"};
+    return words[s->transform];
+}
+
+/* What to say of a part, from its mean and variance at each time. */
+static void part_words(const structure *m, int i, const series *s, const pu_real *mean, const pu_real *variance, char *text, size_t size)
+{
+    const pu_int now = s->known - 1, period = i < m->count ? m->part[i].size : 0;
+    const double value = (double)mean[now], half = 1.96 * sqrt((double)variance[now]);
+    const pu_part_kind kind = i < m->count ? m->part[i].kind : PU_PART_NO_IRREGULAR;
+    double square = 0;
+    char at[2][100];
+    pu_int t;
+    if (kind == PU_PART_LEVEL) {
+        report_add(text, size, "The level went from %s at first to %s now (95 %%: %s to %s)", report_digits(4, (double)mean[0]),
+                   report_digits(4, value), report_digits(4, value - half), report_digits(4, value + half));
+        if (s->transform == 1)
+            report_add(text, size, "on the scale of logarithms, which is %s times as much",
+                       report_digits(3, exp(value - (double)mean[0])));
+        snprintf(text + strlen(text), size - strlen(text), ".");
+    } else if (kind == PU_PART_SLOPE) {
+        report_add(text, size, "The slope is now %s a step (95 %%: %s to %s)%s.", report_digits(3, value),
+                   report_digits(3, value - half), report_digits(3, value + half),
+                   fabs(value) > half ? "" : ", which is not clear of zero");
+    } else if ((kind == PU_PART_SEASON || kind == PU_PART_SEASON_TRIG) && s->known >= period) {
+        pu_int low = now, high = now;
+        for (t = s->known - period; t < s->known; t++) {
+            if (mean[t] < mean[low]) low = t;
+            if (mean[t] > mean[high]) high = t;
+        }
+        report_add(text, size, "In the last period of %ld steps the season is lowest at %s (%s) and highest at %s (%s).", (long)period,
+                   series_at(s, low, at[0], sizeof at[0]), report_digits(3, (double)mean[low]), series_at(s, high, at[1], sizeof at[1]),
+                   report_digits(3, (double)mean[high]));
+    } else {
+        for (t = 0; t < s->known; t++) square += (double)mean[t] * (double)mean[t] / (double)s->known;
+        report_add(text, size, "Its root mean square is %s; now it is %s", report_digits(3, sqrt(square)), report_digits(3, value));
+        if (half == half) report_add(text, size, "(95 %%: %s to %s)", report_digits(3, value - half), report_digits(3, value + half));
+        snprintf(text + strlen(text), size - strlen(text), ".");
+    }
+    if (half != half) report_add(text, size, "There is no band, since the fit has no standard errors.");
+}
+
+static void report_parts(const report_page *r, const structure *m, int all, const series *s, const pu_real *part)
+{
+    double *curve = (double *)need_bytes(3 * sizeof(double) * (size_t)s->length);
+    char name[100], text[700];
+    series_view view;
+    svg_plot p;
+    pu_int t;
+    int i, side;
+    report_section(r, "What it is made of");
+    for (i = 0; i < all; i++, part += 2 * s->length) {
+        if (!is_shown(m, i)) continue;
+        for (t = 0; t < s->length; t++)
+            for (side = -1; side <= 1; side++)
+                curve[3 * t + side + 1] = (double)part[t] + (side ? side * 1.96 * sqrt((double)part[s->length + t]) : 0); /* may be NaN */
+        snprintf(name, sizeof name, "%s%s", part_name(m, i), scale_of(s));
+        memset(&p, 0, sizeof p);
+        p.file = r->file, p.title = p.y_label = name, p.height = 130;
+        *text = 0;
+        part_words(m, i, s, part, part + s->length, text, sizeof text);
+        report_figure(r);
+        view = series_panel(s, &p, curve, -1, 0, s->length, NULL);
+        if (view.cut) report_add(text, sizeof text, "The band goes beyond the frame where the data say little.");
+        if (i == 0) report_add(text, sizeof text, "Bands are 95 %% intervals of the part%s.", s->count > 1 ? ", of the first series" : "");
+        report_caption(r, "%s", text);
+    }
+    free(curve);
+}
+
+/* The value that all others make least likely: y_t less its mean given the others, whose variance follows from that given all. */
+static void report_surprise(const report_page *r, const structure *m, const series *s)
+{
+    const pu_real *psi = m->model->lgm.psi;
+    double most = 0, expected = 0, half = 0;
+    pu_int n, t, at = -1, of = 0;
+    long count = 0;
+    char place[100];
+    if (m->part[m->count - 1].kind == PU_PART_NO_IRREGULAR) return;
+    for (n = 0; n < s->count; n++)
+        for (t = 0; t < s->known; t++) {
+            const pu_int k = n * s->length + t;
+            const double noise = 1 / (double)psi[t], left = 2 * noise - (double)s->variance[k], off = (double)s->y[k] - (double)s->mean[k];
+            if (off != off || !(left > 1e-6 * noise)) continue; /* of what it alone tells, nothing is expected */
+            count++;
+            if (fabs(off) / sqrt(left) <= most) continue;
+            most = fabs(off) / sqrt(left), at = t, of = n;
+            expected = (double)s->y[k] - off * noise / left, half = 1.96 * noise / sqrt(left);
+        }
+    if (count < 12) return;
+    report_section(r, "What surprises most");
+    report_text(
+        r,
+        "%s at %s is %s, where all other values let expect %s (95 %%: %s to %s). That is %.1f standard deviations; of "
+        "%ld values the largest of a "
+        "right model has about %.1f%s",
+        s->table.name[of], series_at(s, at, place, sizeof place), report_digits(4, series_seen(s, of, at, 0)),
+        report_digits(4, series_back(s, expected)), report_digits(4, series_back(s, expected - half)),
+        report_digits(4, series_back(s, expected + half)), most, count, innovations_largest(count),
+        most > innovations_largest(count) + 1 ? ": look at this value." : ".");
+}
+
+static void write_report(const structure *m, int all, const series *s, const pu_real *part, const outcome *o)
+{
+    report_page r = series_report_open(s);
+    char text[1000];
+    series_say_forecast(s, text, sizeof text);
+    if (!*text) {
+        report_add(text, sizeof text, "%s%s:", s->table.name[0], scale_of(s));
+        part_words(m, 0, s, part, part + s->length, text, sizeof text);
+    }
+    report_answer(&r, "%s", text);
+    report_doubts(&r, o->report, o->has_errors, (int)m->model->params, o->e);
+    series_report_pictures(&r, s);
+    report_parts(&r, m, all, s, part);
+    report_surprise(&r, m, s);
+    series_report_forecast(&r, s);
+    report_section(&r, "Parameters");
+    snprintf(text, sizeof text,
+             "Variances are those of what moves a part in a step; var.irregular is the noise. Negative log-likelihood%s%s: %.6g.",
+             s->count > 1 ? ", the sum over the series" : "", s->transform ? ", of the transformed numbers" : "", o->nll);
+    report_estimates(&r, o->count, o->e, !s->data, text);
+    report_end(&r);
+}
+
+/* Of --svg, --components, --report: part i at part + 2 i length, means, then variances; NULL where nothing asks for them. */
+static pu_real *look_parts(structure *m, const request *ask, const series *s, const pu_real *theta, const pu_options *options,
+                           const pu_real *C, int all)
+{
     pu_real *part;
     int i;
-    if (!s->svg && !ask->components) return;
+    if (!s->svg && !ask->components && !s->report) return NULL;
     part = need_reals((pu_int)(2 * all) * s->length);
     for (i = 0; i < all; i++)
         if (is_shown(m, i)) look_at(m, i, s, theta, options, C, part + 2 * i * s->length, part + (2 * i + 1) * s->length);
-    if (s->svg) draw_parts(m, all, s, part);
-    if (ask->components) write_parts(m, all, s, part, ask->components);
-    free(part);
+    return part;
 }
 
 /* ---- what is told ---- */
@@ -306,11 +433,12 @@ static void write_json(const fit_flags *flags, const series *s, const pu_fit_rep
 static void read_options(int argc, char **argv, request *ask, series *s, fit_flags *flags, long *length, long *count,
                         double *missing)
 {
-    option list[FIT_FLAGS + SERIES_FLAGS + 18];
+    static option list[FIT_FLAGS + SERIES_FLAGS + 20];
     int n = 0;
     memset(ask, 0, sizeof *ask);
     series_default(s), fit_flags_default(flags);
     s->raw = 1, flags->rate = 0, ask->starts = 0;
+    list[n++] = opt_heading("what the series are made of");
     list[n++] = opt_flag("level", "a level that moves", &ask->level);
     list[n++] = opt_flag("slope", "of the level, and the level", &ask->slope);
     list[n++] = opt_number("season", "its period; 0 = none", &ask->season, 0, 1000);
@@ -320,15 +448,27 @@ static void read_options(int argc, char **argv, request *ask, series *s, fit_fla
     list[n++] = opt_number("ma", "order of a moving average: with --ar an ARMA, else of white noise; 0 = none", &ask->ma, 0, 1000);
     list[n++] = opt_flag("no-irregular", "no noise besides the parts: with --ar and --ma alone what arima() fits", &ask->no_irregular);
     list[n++] = opt_choice("matern", "a Gaussian process of smoothness 1/2, 3/2, 5/2", &ask->matern, "none,12,32,52");
-    list[n++] = opt_text("regress", "columns of --data to regress on, names with commas between; without a level also an intercept", &s->regress);
+    list[n++] = opt_text("regress", "columns of --data to regress on, names with commas between; without a level also an intercept",
+                         &s->regress);
     list[n++] = opt_text("constant", "parts that do not move, of level,slope,season", &ask->constant);
-    list[n++] = opt_number("starts", "fits from so many starts; the best one counts; 0 = one, or three where these are cheap", &ask->starts, 0, 1000);
+    list[n++] = opt_number("starts", "fits from so many starts; the best one counts; 0 = one, or three where these are cheap",
+                           &ask->starts, 0, 1000);
     list[n++] = opt_text("components", "write the parts of the first series to this CSV file: means and standard deviations", &ask->components);
     list[n++] = opt_number("length", "simulate: entries of a series", length, 1, 100000000);
     list[n++] = opt_number("series", "simulate: how many", count, 1, CSV_COLUMNS);
     list[n++] = opt_real("missing", "simulate: share of missing entries", missing, 0, 0.99);
     n += series_flags_table(s, list + n);
     n += fit_flags_table(flags, list + n);
+    program_more =
+        "--data is a CSV file: names in the first line, then a row for each time, in order; empty cells, NA and NaN "
+        "are gaps. Empty rows at\n"
+        "its end are forecast. Without --data series are simulated, and the tables have the truth beside.\n\n"
+        "  structural --data AirPassengers.csv --time time --columns value --transform log --slope --season 12 "
+        "--forecast 24 --report air.html\n"
+        "  structural --data Nile.csv --columns flow --level --json nile.json --components nile_parts.csv\n"
+        "  structural --data lynx.csv --columns value --transform log --ar 2 --ma 1 --no-irregular      an ARMA with a mean\n\n"
+        "Tables go to standard output, progress to stderr, files only where an option names one: --report, --svg, --json, --components,\n"
+        "--save.";
     options_read(argc, argv, "structural",
                  "Fits a sum of components to series with gaps. Several columns are several series with the same parameters,\n"
                  "each with states of its own; \"nll\" is the sum over them, of the transformed numbers.", n, list);
@@ -347,14 +487,15 @@ int main(int argc, char **argv)
     fit_flags flags;
     long length = 240, count = 1;
     double missing = 0.1, nll = 0;
-    pu_real *theta, *truth, *C;
+    pu_real *theta, *truth, *C, *part;
     estimate *e;
     pu_data data;
     pu_fit_options fit;
     pu_fit_report report;
     pu_options exact;
     pu_report told;
-    int estimates, has_se;
+    outcome o;
+    int estimates, has_se, all;
 
     read_options(argc, argv, &ask, &s, &flags, &length, &count, &missing);
     device_open();
@@ -398,7 +539,13 @@ int main(int argc, char **argv)
         series_print(&s);
     }
     write_json(&flags, &s, &report, nll, estimates, e);
-    show_parts(&m, &ask, &s, theta, &exact, C);
+    all = m.count + (s.regressors > 0);
+    part = look_parts(&m, &ask, &s, theta, &exact, C, all);
+    if (s.svg) draw_parts(&m, all, &s, part);
+    if (ask.components) write_parts(&m, all, &s, part, ask.components);
+    o.report = &report, o.has_errors = has_se, o.count = estimates, o.e = e, o.nll = nll;
+    if (s.report) write_report(&m, all, &s, part, &o);
+    free(part);
     series_free(&s);
     free(theta), free(C), free(e);
     pu_model_free(&m.around);

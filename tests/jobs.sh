@@ -929,6 +929,17 @@ job_pages()     # [part]
     limited tests/pages.sh build/tests/pages "${1:-}"
 }
 
+# The pages of results that programs write; their --help.
+job_reports()
+{
+    local program
+    mkdir -p build/tests/reports
+    for program in noisy_ar state_space structural mixed field; do
+        example_program $program "build/tests/reports/$program" || return
+    done
+    limited tests/reports.sh build/tests/reports
+}
+
 # What the documents show as C compiles, runs and prints what they say; what they name is there.
 # The pieces of the documents; the tutorial types the names of two programs.
 job_snippets()
@@ -976,6 +987,7 @@ job_refusals()
 add_programs()
 {
     add_with "double float" programs/manners job_manners
+    add_with double programs/reports job_reports
     add_with "double float" programs/kill_resume job_kill_resume
     add_with "double float" programs/team_mpi_part job_team_mpi 2
     add_with "double float" programs/team_mpi job_team_mpi 20
@@ -1001,7 +1013,8 @@ job_shell()
 {
     local script
     have shellcheck || { job_skip 1 "no shellcheck"; return; }
-    for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh tests/team_mpi.sh tests/manners.sh tests/pages.sh; do
+    for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh tests/team_mpi.sh tests/manners.sh \
+        tests/reports.sh tests/pages.sh; do
         check "$script" shellcheck -x "$script"
     done
     end_of_checks

@@ -13,7 +13,7 @@
 #ifndef EXAMPLES_DESIGN_H
 #define EXAMPLES_DESIGN_H
 
-enum { DESIGN_FLAGS = 14, DESIGN_GROUPS = 26, DESIGN_FIXED = 200, DESIGN_COLUMNS = DESIGN_GROUPS + DESIGN_FIXED + 1,
+enum { DESIGN_FLAGS = 15, DESIGN_GROUPS = 26, DESIGN_FIXED = 200, DESIGN_COLUMNS = DESIGN_GROUPS + DESIGN_FIXED + 1,
        DESIGN_NAME = TABLE_SPEC + CSV_NAME };
 
 /* A regressor: the intercept (column -1), a column of numbers, or one level of a factor. */
@@ -56,6 +56,7 @@ static inline void design_default(design *d)
 static inline int design_flags_table(design *d, option *list)
 {
     int n = 0;
+    list[n++] = opt_heading("the table");
     list[n++] = opt_text("data", "table, a row a line; first line names, or none; empty, NA, NaN = missing", &d->data);
     list[n++] = opt_text("response", "its column to explain: a name, or a number from 1", &d->response);
     list[n++] = opt_text("groups", "columns of levels, any text, with commas between; a:b = combinations of both", &d->group_list);

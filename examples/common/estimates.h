@@ -8,9 +8,11 @@
 
    Standard errors are of the natural values (delta method), 95 % intervals those of the scale on which a parameter is free,
    e.g. the logarithm of a variance. What is not identified, or fixed, has NaN: "-" in a table, null in JSON. Include after
-   program.h, fit.h, series.h, ar.h. */
+   program.h, fit.h, series.h, ar.h; brings report.h along. */
 #ifndef EXAMPLES_ESTIMATES_H
 #define EXAMPLES_ESTIMATES_H
+
+#include "report.h"
 
 enum { ESTIMATE_NAME = 2 * CSV_NAME + 16 };
 
@@ -19,6 +21,14 @@ typedef struct {
     char name[ESTIMATE_NAME];
     double value, se, low, high, truth; /* NaN where there is none */
 } estimate;
+
+/* What a page of results is written from. */
+typedef struct {
+    const pu_fit_report *report;
+    int has_errors, count; /* of the estimates */
+    const estimate *e;
+    double nll;
+} outcome;
 
 static inline int fit_converged(const pu_fit_report *report)
 {
@@ -223,6 +233,48 @@ static inline void estimates_explain(const pu_fit_report *report, int has_errors
     if (!fit_converged(report)) printf("  no standard errors: the fit has not converged (more --steps?)\n");
     else if (!has_errors) printf("  no standard errors: this is no minimum\n");
     if (report->stop == PU_FIT_BOUNDARY) printf("  %s is at its boundary, and has no standard error\n", report->boundary_name);
+}
+
+/* What makes the results of a fit doubtful, right below the answer of a page. Among the estimates those without an error are named;
+   count 0: they are meant to have none. */
+static inline void report_doubts(const report_page *r, const pu_fit_report *report, int has_errors, int count, const estimate *e)
+{
+    char names[200] = "";
+    int k, open = 0;
+    if (fit_interrupted) report_warning(r, "Interrupted: all that follows is of step %ld of %ld.", (long)report->step, (long)report->steps);
+    else if (!fit_converged(report))
+        report_warning(
+            r,
+            "The fit has not converged (%s, step %ld): all that follows is of a fit under way, and has no standard errors. More --steps?",
+            pu_fit_stop_text(report->stop), (long)report->step);
+    else if (!has_errors) report_warning(r, "The fit came to rest where the likelihood has no minimum: there are no standard errors.");
+    if (report->status == PU_INEXACT)
+        report_warning(r, "Rounding has taken half of the digits or more; relative errors may be up to %.2g.",
+                       report->last.rounding_error);
+    if (report->stop == PU_FIT_BOUNDARY)
+        report_warning(r, "%s came to rest at the boundary of what it can be, and has no standard error.", report->boundary_name);
+    for (k = 0; k < count && has_errors && report->stop != PU_FIT_BOUNDARY; k++)
+        if (e[k].se != e[k].se && open++ < 4)
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%.40s", *names ? ", " : "", e[k].name);
+    if (open)
+        report_warning(r, "%s%s: no standard error, the data do not identify %s.", names, open > 4 ? " and others" : "",
+                       open > 1 ? "them" : "it");
+}
+
+/* A table of them, the first sixty. truth: whether there is one. */
+static inline void report_estimates(const report_page *r, int count, const estimate *e, int truth, const char *note)
+{
+    enum { MOST = 60 };
+    char more[400];
+    int k;
+    report_table(r, truth ? "parameter|estimate|std. error|95 % from|to|truth" : "parameter|estimate|std. error|95 % from|to");
+    for (k = 0; k < count && k < MOST; k++) {
+        report_row(r, e[k].name);
+        report_number(r, 5, e[k].value), report_number(r, 2, e[k].se), report_number(r, 4, e[k].low), report_number(r, 4, e[k].high);
+        if (truth) report_number(r, 4, e[k].truth);
+    }
+    snprintf(more, sizeof more, "%s%.340s", count > MOST ? "The first 60; --json has all of them. " : "", note);
+    report_table_end(r, more);
 }
 
 static inline void json_converged(json *j, const pu_fit_report *report)

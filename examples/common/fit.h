@@ -26,7 +26,7 @@
 
 #include "device.h"
 
-enum { FIT_FLAGS = 13, FIT_KEEP = 2 };
+enum { FIT_FLAGS = 14, FIT_KEEP = 2 };
 
 typedef struct {
     long seed, threads, samples, iterations, steps;
@@ -48,6 +48,7 @@ static inline void fit_flags_default(fit_flags *f)
 static inline int fit_flags_table(fit_flags *f, option *list)
 {
     int n = 0;
+    list[n++] = opt_heading("how it is fitted");
     list[n++] = opt_number("seed", "of all random numbers", &f->seed, 0, 1000000000);
     list[n++] = opt_number("threads", "0 = as many as are worth it, at most one per core", &f->threads, 0, 1024);
     list[n++] = opt_number("samples", "K, probes per datum of the iterative engine", &f->samples, 1, 100000);

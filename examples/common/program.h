@@ -61,7 +61,22 @@ static inline option opt_flag(const char *name, const char *help, int *flag)
     return opt_choice(name, help, flag, NULL);
 }
 
+/* A line among the options, above those that belong together. */
+static inline option opt_heading(const char *text)
+{
+    option o = {"", NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL};
+    o.help = text;
+    return o;
+}
+
 static const char *program_name = "example";
+
+/* What options_read has read, for a page of results to tell; the table must live as long as that. */
+static struct {
+    int argc, count;
+    char **argv;
+    const option *list;
+} program_call;
 
 static inline void fail(int code, const char *what, const char *why)
 {
@@ -95,26 +110,64 @@ static inline const char *option_word(const option *o, int place)
     return at;
 }
 
+/* What --help says below the options: examples, what is written where. Set before options_read; NULL: nothing. */
+static const char *program_more;
+
+enum { HELP_INDENT = 29, HELP_WIDTH = 100 };
+
+/* A text in lines of at most HELP_WIDTH characters from column `at` on, broken at blanks; later lines begin at HELP_INDENT. */
+static inline void help_wrap(const char *text, int at)
+{
+    while (*text) {
+        int word = (int)strcspn(text, " ");
+        if (at > HELP_INDENT && at + 1 + word > HELP_WIDTH) printf("\n%*s", HELP_INDENT, ""), at = HELP_INDENT;
+        else if (at > HELP_INDENT) printf(" "), at++;
+        printf("%.*s", word, text);
+        at += word, text += word, text += strspn(text, " ");
+    }
+}
+
+/* What follows the explanation of an option: the words it takes, and its default, where there is one. */
+static inline void help_values(const option *o, char *text, size_t size)
+{
+    size_t used = 0;
+    const char *word;
+    *text = 0;
+    if (o->number) snprintf(text, size, "(%ld)", *o->number);
+    else if (o->real && *o->real == *o->real) snprintf(text, size, "(%g)", *o->real);
+    else if (o->text && *o->text) snprintf(text, size, "(%.200s)", *o->text);
+    if (!o->choices) return;
+    for (word = o->choices; *word && used < size; word += strcspn(word, ","), word += *word == ',')
+        used += (size_t)snprintf(text + used, size - used, "%s%.*s", used ? ", " : "", (int)strcspn(word, ","), word);
+    word = option_word(o, *o->choice);
+    if (used < size) snprintf(text + used, size - used, " (%.*s)", (int)strcspn(word, ","), word);
+}
+
+static inline void help_option(const option *o)
+{
+    const char *takes = o->number || o->real ? "NUMBER" : o->choices ? "WORD" : o->text ? "TEXT" : "";
+    char values[600], whole[1400];
+    int at = printf("  --%s %s", o->name, takes);
+    if (at > HELP_INDENT - 2) printf("\n"), at = 0;
+    printf("%*s", HELP_INDENT - at, "");
+    help_values(o, values, sizeof values);
+    snprintf(whole, sizeof whole, "%.700s%s %s", o->help, o->choices ? "; one of" : "", values);
+    help_wrap(whole, HELP_INDENT);
+    printf("\n");
+}
+
 static inline void options_help(const char *about, int count, const option *list)
 {
+    const option help = opt_flag("help", "this text", NULL);
     int i;
     printf("usage: %s [options]\n%s\n\noptions (default)\n", program_name, about);
-    for (i = 0; i < count; i++) {
-        const option *o = &list[i];
-        printf("  --%-15s %-6s  %s", o->name,
-               o->number || o->real ? "NUMBER"
-               : o->choices         ? "WORD"
-               : o->text            ? "TEXT"
-                                    : "",
-               o->help);
-        if (o->number) printf(" (%ld)\n", *o->number);
-        else if (o->real) printf(" (%g)\n", *o->real);
-        else if (o->choices)
-            printf(": %s (%.*s)\n", o->choices, (int)strcspn(option_word(o, *o->choice), ","), option_word(o, *o->choice));
-        else if (o->text) printf(" (%s)\n", *o->text ? *o->text : "none");
-        else printf("\n");
-    }
-    printf("  --help                    this text\n");
+    for (i = 0; i < count; i++)
+        if (*list[i].name) help_option(&list[i]);
+        else printf("\n%s\n", list[i].help);
+    help_option(&help);
+    if (program_more) printf("\n%s\n", program_more);
+    printf("\nends with 0; 1 where something failed, 2 where the command line is wrong (stderr says what, and what would do); 130 after\n"
+           "Ctrl-C, with the results of what there is\n");
 }
 
 /* *o->choice = the place of this word */
@@ -139,6 +192,7 @@ static inline void options_read(int argc, char **argv, const char *name, const c
 {
     int i, j;
     program_name = name;
+    program_call.argc = argc, program_call.argv = argv, program_call.count = count, program_call.list = list;
     if (atexit(output_close)) fail(1, "atexit", "failed");
     for (i = 1; i < argc; i++) {
         const char *word = argv[i], *value = strchr(word, '=');
@@ -149,7 +203,7 @@ static inline void options_read(int argc, char **argv, const char *name, const c
             exit(0);
         }
         for (j = 0; j < count && !o; j++)
-            if (!strncmp(word, "--", 2) && length == strlen(list[j].name) + 2 &&
+            if (*list[j].name && !strncmp(word, "--", 2) && length == strlen(list[j].name) + 2 &&
                 !strncmp(word + 2, list[j].name, length - 2))
                 o = &list[j];
         if (!o) fail(2, word, "no such option; see --help");

@@ -4,6 +4,7 @@
 
        report_page r = report_open(path, "noisy_ar: report");          path NULL: r.file is NULL, and the program writes none
        report_answer(&r, "The noise is %.2g +- %.1g.", x, se);         one sentence, set large
+       report_warning(&r, "The fit has not converged ..");             what makes the answer doubtful stands right below it
        report_text(&r, "Five series of %ld entries ..", n);            a paragraph
        report_section(&r, "The series");
        report_figure(&r);                                              then svg_begin(&plot) .. svg_end(&plot) with
@@ -12,8 +13,10 @@
        report_table(&r, "parameter|estimate|std. error");              the first column is text, the others are numbers
        report_row(&r, "kappa");
        report_cell(&r, 0, "%.3g", x);                                  1 instead of 0 marks the best value of its column
+       report_number(&r, 4, x);                                        a cell with so many digits; a dash where x is none
        report_table_end(&r, "Standard errors from ..");                with a note below, or NULL
        report_close(&r, argc, argv, count, list);                      settings from the table of options, version, command line
+       report_end(&r);                                                 the same as options_read has had them
 
    Text is escaped here; a figure's SVG is written as it is (report_escape for names in it). After Ctrl-C the same calls show what
    there is. Writing fails as for other files. Include after pu.h, program.h and svg.h. */
@@ -42,6 +45,7 @@ static const char *const report_style =
     "th:first-child,td:first-child{text-align:left;padding-left:0}th{font-weight:600}.best{font-weight:700;color:var(--c3)}\n"
     ".pictures{display:flex;flex-wrap:wrap;gap:.75rem}.pictures>*{flex:1 1 8rem;margin:0;min-width:0}\n"
     "figure img{display:block;width:100%;height:auto;image-rendering:pixelated}\n"
+    ".warning{border-left:.3rem solid var(--c1);padding:.3rem .8rem;margin:.8rem 0}\n"
     "dl{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,2fr);gap:.15rem .8rem;font-size:.875rem}dd{margin:0}dt{color:var(--soft)}\n"
     "footer{margin-top:2.5rem;border-top:1px solid var(--rule);padding-top:.6rem}code{font-size:.85rem}\n"
     ".smooth img{image-rendering:auto}@media (prefers-color-scheme:dark){.ink img{filter:invert(1);mix-blend-mode:screen}}\n"
@@ -50,13 +54,11 @@ static const char *const report_style =
 /* Text as HTML, and as SVG, has it. A number and its % stay together. */
 static inline void report_escape(FILE *file, const char *text)
 {
-    for (; *text; text++) {
-        if (*text == ' ' && text[1] == '%') fputs("&#160;", file);
-        else if (*text == '&') fputs("&amp;", file);
-        else if (*text == '<') fputs("&lt;", file);
-        else if (*text == '>') fputs("&gt;", file);
-        else if (*text == '"') fputs("&quot;", file);
-        else if ((unsigned char)*text >= ' ' || *text == '\n' || *text == '\t') fputc(*text, file);
+    char one[8];
+    while (*text) {
+        const int stays = *text == ' ' && text[1] == '%', length = svg_character(&text, one);
+        if (stays) fputs("&#160;", file);
+        else fwrite(one, 1, (size_t)length, file);
     }
 }
 
@@ -66,6 +68,38 @@ static inline void report_put(const report_page *r, const char *before, const ch
     char text[2001];
     vsnprintf(text, sizeof text, format, list);
     fputs(before, r->file), report_escape(r->file, text), fputs(after, r->file);
+}
+
+/* A number with so many digits, as people write them: 11410, not 1.141e+04. A dash where it is none. Stays until eight more were made. */
+static inline const char *report_digits(int digits, double x)
+{
+    static char text[8][40];
+    static int turn;
+    char *to = text[turn = (turn + 1) % 8];
+    const double size = fabs(x);
+    if (!(x - x == 0)) snprintf(to, sizeof text[0], "-");
+    else if (size < 1e7 && size >= 1e-4) snprintf(to, sizeof text[0], "%.*f", (int)fmax(0, digits - 1 - floor(log10(size) + 1e-12)), x);
+    else snprintf(to, sizeof text[0], "%.*g", digits, x);
+    return to;
+}
+
+/* Adds a sentence to a text that is put together, with a blank between. */
+static inline void report_add(char *text, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list list;
+    if (used + 2 > size) return;
+    if (used) text[used] = ' ';
+    va_start(list, format);
+    vsnprintf(text + used + (used > 0), size - used - (used > 0), format, list);
+    va_end(list);
+}
+
+/* The name of a file without its directories. */
+static inline const char *report_base(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    return base && base[1] ? base + 1 : path;
 }
 
 static inline report_page report_open(const char *path, const char *title)
@@ -95,6 +129,14 @@ static inline void report_text(const report_page *r, const char *format, ...)
     va_list list;
     va_start(list, format);
     report_put(r, "<p>", "</p>\n", format, list);
+    va_end(list);
+}
+
+static inline void report_warning(const report_page *r, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    report_put(r, "<p class=\"warning\">", "</p>\n", format, list);
     va_end(list);
 }
 
@@ -141,11 +183,21 @@ static inline void report_cell(const report_page *r, int best, const char *forma
     va_end(list);
 }
 
+static inline void report_number(const report_page *r, int digits, double x) { report_cell(r, 0, "%s", report_digits(digits, x)); }
+
 static inline void report_table_end(const report_page *r, const char *note)
 {
     fprintf(r->file, "\n</tbody></table></div>\n");
     if (!note) return;
     fprintf(r->file, "<p class=\"soft\">"), report_escape(r->file, note), fprintf(r->file, "</p>\n");
+}
+
+/* Is this an option about simulated data, beside data of the user's? */
+static inline int report_idle(int count, const option *list, const option *o)
+{
+    int i, data = 0;
+    for (i = 0; i < count; i++) data |= !strcmp(list[i].name, "data") && *list[i].text;
+    return data && (!strncmp(o->help, "simulate", 8) || !strncmp(o->help, "without --data", 14));
 }
 
 /* All options with the values that counted, but for those that were not given and have none. */
@@ -156,6 +208,7 @@ static inline void report_settings(const report_page *r, int count, const option
     for (i = 0; i < count; i++) {
         const option *o = &list[i];
         char value[64];
+        if (!*o->name || report_idle(count, list, o)) continue; /* a heading */
         if (o->text && !*o->text) continue;
         if (o->choice && !o->choices && !*o->choice) continue;
         if (o->real && *o->real != *o->real) continue;
@@ -172,15 +225,19 @@ static inline void report_settings(const report_page *r, int count, const option
 
 static inline void report_close(report_page *r, int argc, char **argv, int count, const option *list)
 {
-    const char *name = strrchr(argv[0], '/');
     int i;
     report_settings(r, count, list);
     fprintf(r->file, "<footer>pu %s, %s precision.<br><code>", pu_version(), sizeof(pu_real) == sizeof(float) ? "single" : "double");
-    report_escape(r->file, name ? name + 1 : argv[0]);
+    report_escape(r->file, report_base(argv[0]));
     for (i = 1; i < argc; i++) fputc(' ', r->file), report_escape(r->file, argv[i]);
     fprintf(r->file, "</code></footer>\n</body>\n</html>\n");
     file_close(r->file, r->path);
     r->file = NULL;
+}
+
+static inline void report_end(report_page *r)
+{
+    report_close(r, program_call.argc, program_call.argv, program_call.count, program_call.list);
 }
 
 #endif /* EXAMPLES_REPORT_H */

@@ -9,7 +9,7 @@
        series_hide(&s, seed);
        .. fit to series_data(&s) ..
        series_look(&s, &model, theta, options);   mean and variance of every entry; how the hidden ones came out
-       series_print(&s);  series_json(&s, &json);  series_draw(&s);  series_free(&s);
+       series_print(&s);  series_json(&s, &json);  series_draw(&s, ..);  series_free(&s);
 
    A forecast is the posterior of a longer series whose end is missing: the series simply get `forecast` more entries, NaN.
    What a model with mean zero cannot know is taken out of a file's columns first: --transform, then by least squares a
@@ -22,12 +22,11 @@
 #include "csv.h"
 #include "svg.h"
 
-enum { SERIES_FLAGS = 15, SERIES_LEVEL = 24, SERIES_PANEL = 210 }; /* options of both tables; terms of the level;
-                                                                    height of a panel */
+enum { SERIES_FLAGS = 18, SERIES_LEVEL = 24 }; /* options of both tables; terms of the level */
 
 typedef struct {
     /* flags */
-    const char *data, *columns, *save, *svg, *regress;
+    const char *data, *columns, *time, *save, *svg, *report, *regress;
     int separator, no_header, transform, intercept;
     long trend, harmonics, forecast;
     double period, mark, hide;
@@ -46,6 +45,7 @@ typedef struct {
     double *centre, *scale;
     char (*regressor)[CSV_NAME];
     double level[CSV_COLUMNS][SERIES_LEVEL];
+    double *when; /* length, the times of --time; NULL: 1, 2, 3 .. */
     /* of the hidden values: how many, share within the 95 % interval, root mean square errors (transformed scale) */
     long checked;
     double coverage, error, error_linear;
@@ -60,8 +60,10 @@ static inline void series_default(series *s)
 static inline int series_flags_table(series *s, option *list)
 {
     int n = 0;
+    list[n++] = opt_heading("the series, and what is written");
     list[n++] = opt_text("data", "CSV file; empty, NA, NaN = missing", &s->data);
     list[n++] = opt_text("columns", "of it, names with commas between; without this all", &s->columns);
+    list[n++] = opt_text("time", "its column of times, increasing numbers such as years: for pictures and reports alone", &s->time);
     list[n++] = opt_choice("separator", "of its cells", &s->separator, "comma,semicolon,tab");
     list[n++] = opt_flag("no-header", "its first line is data; columns are numbers from 1", &s->no_header);
     list[n++] = opt_real("mark", "a number in it that means missing, too, such as -99", &s->mark, -1e300, 1e300);
@@ -75,6 +77,7 @@ static inline int series_flags_table(series *s, option *list)
     list[n++] = opt_number("forecast", "steps beyond the end; the first 12 are printed, --json has all", &s->forecast, 0, 100000);
     list[n++] = opt_text("save", "write the series that are fitted to this CSV file", &s->save);
     list[n++] = opt_text("svg", "write a picture of the series to this file", &s->svg);
+    list[n++] = opt_text("report", "write a page with answer, pictures, tables and settings to this HTML file", &s->report);
     return n;
 }
 
@@ -200,19 +203,40 @@ static inline void series_read(const series *s, const char *columns, csv_table *
     if (!csv_read(s->data, &format, table, why)) fail(1, s->data, why);
 }
 
-/* Without --columns: all but the regressors. */
+/* Without --columns: all but the regressors and the times. */
 static inline void series_drop(series *s)
 {
     csv_table *table = &s->table;
     const pu_int all = table->columns;
     pu_int n;
     for (n = 0, table->columns = 0; n < all; n++) {
-        if (series_listed(s->regress, table->name[n])) continue;
+        if (series_listed(s->regress, table->name[n]) || series_listed(s->time, table->name[n])) continue;
         memmove(table->name[table->columns], table->name[n], CSV_NAME);
         memmove(table->value + table->columns * table->rows, table->value + n * table->rows, (size_t)table->rows * sizeof(pu_real));
         table->columns++;
     }
-    if (table->columns == 0) fail(2, "--regress", "leaves no column to be the series");
+    if (table->columns == 0) fail(2, s->regress ? "--regress" : "--time", "leaves no column to be the series");
+}
+
+/* The times of --time; beyond the rows of the file they go on by the mean step. */
+static inline void series_times(series *s)
+{
+    csv_table table;
+    char why[CSV_WHY];
+    pu_int t;
+    double step;
+    if (strchr(s->time, ',')) fail(2, "--time", "takes one column");
+    series_read(s, s->time, &table);
+    for (t = 0; t < table.rows; t++) {
+        if (t == 0 ? table.value[t] == table.value[t] : table.value[t] > table.value[t - 1]) continue;
+        snprintf(why, sizeof why, "row %ld of column %.60s: times increase from row to row, without gaps", (long)t + 1, table.name[0]);
+        fail(1, s->data, why);
+    }
+    s->when = (double *)need_bytes((size_t)s->length * sizeof *s->when);
+    step = table.rows > 1 ? (double)(table.value[table.rows - 1] - table.value[0]) / (double)(table.rows - 1) : 1;
+    for (t = 0; t < s->length; t++)
+        s->when[t] = t < table.rows ? (double)table.value[t] : (double)table.value[table.rows - 1] + step * (double)(t - table.rows + 1);
+    csv_free(&table);
 }
 
 static inline void series_load(series *s)
@@ -220,11 +244,12 @@ static inline void series_load(series *s)
     char why[CSV_WHY];
     pu_int n, t, gaps, rows;
     series_read(s, s->columns, &s->table);
-    if (!s->columns && s->regress) series_drop(s);
+    if (!s->columns && (s->regress || s->time)) series_drop(s);
     if (s->table.rows < 2) fail(1, s->data, "has one row of numbers; a series is a column, and takes at least two");
     rows = s->raw ? series_rows(&s->table) : s->table.rows;
     if (s->raw && s->forecast < (long)(s->table.rows - rows)) s->forecast = (long)(s->table.rows - rows);
     series_alloc(s, s->table.columns, rows);
+    if (s->time) series_times(s);
     for (n = 0; n < s->count; n++) {
         for (t = 0, gaps = 0; t < s->known; t++) {
             const double x = (double)s->table.value[n * s->table.rows + t], v = series_transform(s, x);
@@ -348,7 +373,8 @@ static inline void series_hide(series *s, uint64_t seed)
 {
     pu_int n, t;
     if (s->columns && !s->data) fail(2, "--columns", "needs --data");
-    file_ready(s->svg);
+    if (s->time && !s->data) fail(2, "--time", "needs --data");
+    file_ready(s->svg), file_ready(s->report);
     if (s->hide > 0) series_take(s, s->hide, seed, 2, s->hidden);
     for (n = 0; n < s->count && s->data && !s->raw; n++) {
         series_fit_level(s, n);
@@ -478,128 +504,12 @@ static inline void series_json(const series *s, json *j)
     fprintf(j->file, "]]");
 }
 
-/* The name of series n in a picture. */
-static inline void series_label(const series *s, pu_int n, char *label)
-{
-    memcpy(label, s->table.name[n], CSV_NAME);
-    for (; *label; label++)
-        if (strchr("<>&\"", *label)) *label = '_'; /* of a file: not to be taken for markup */
-}
-
-/* The end of the first series: observations, 95 % band, forecast, hidden values. */
-static inline void series_plot(const series *s, FILE *file, int standalone, const char *title)
-{
-    enum { SHOW = 160 };
-    double x[SHOW + 1], y[SHOW + 1], secret[SHOW + 1], middle[SHOW + 1], low[SHOW + 1], high[SHOW + 1];
-    const pu_int ahead = s->length - s->known < SHOW / 2 ? s->length - s->known : SHOW / 2, end = s->known + ahead;
-    const pu_int begin = end > SHOW ? end - SHOW : 0;
-    const int n = (int)(end - begin), past = (int)(s->known - begin);
-    char label[CSV_NAME];
-    svg_plot p;
-    int i, hidden = 0;
-    series_label(s, 0, label);
-    memset(&p, 0, sizeof p);
-    p.y0 = HUGE_VAL, p.y1 = -HUGE_VAL;
-    for (i = 0; i < n; i++) {
-        const pu_int t = begin + i;
-        x[i] = (double)t + 1, y[i] = series_back(s, (double)s->y[t] + series_level(s, 0, t));
-        secret[i] = series_back(s, (double)s->hidden[t] + series_level(s, 0, t));
-        middle[i] = series_value(s, 0, t, 0), low[i] = series_value(s, 0, t, -1), high[i] = series_value(s, 0, t, 1);
-        p.y0 = fmin(p.y0, fmin(low[i], fmin(y[i], secret[i]))), p.y1 = fmax(p.y1, fmax(high[i], fmax(y[i], secret[i])));
-    }
-    p.file = file, p.standalone = standalone, p.title = title, p.top = 50;
-    p.x_label = "time", p.y_label = label, p.x0 = (double)begin + 1, p.x1 = (double)(n > 1 ? end : begin + 2);
-    svg_begin(&p);
-    for (i = 0; i < past; i++) hidden += secret[i] == secret[i];
-    svg_legend(&p, "c2", '-', "mean given the data, 95 % of observations");
-    if (n > past) svg_legend(&p, "c1", '-', "forecast");
-    svg_legend(&p, "note", '.', "observed");
-    if (hidden > 0) svg_legend(&p, "c3", '.', "hidden");
-    svg_band(&p, past, x, low, high, "c2");
-    svg_line(&p, past, x, middle, "c2", 0, 0);
-    if (n > past) { /* from the last known time on, so that the two meet */
-        const int from = past > 0 ? past - 1 : 0;
-        svg_band(&p, n - from, x + from, low + from, high + from, "c1");
-        svg_line(&p, n - from, x + from, middle + from, "c1", 0, 0);
-    }
-    svg_dots(&p, past, x, y, "note");
-    svg_dots(&p, past, x, secret, "c3");
-    if (n > past && past > 0) svg_mark(&p, x[past - 1], "now");
-    svg_end(&p);
-}
-
-/* One panel of a sheet: the last entries of a curve (length x 3: low, middle, high), the forecast in another colour, and what
-   is known of series n (n < 0: nothing). Returns where the next one begins. */
-static inline double series_panel(const series *s, FILE *file, double below, const char *title, const double *curve, pu_int n)
-{
-    enum { SHOW = 400 };
-    static double x[SHOW], low[SHOW], middle[SHOW], high[SHOW], dots[SHOW], secret[SHOW];
-    const pu_int begin = s->length > SHOW ? s->length - SHOW : 0;
-    const int all = (int)(s->length - begin), past = s->known > begin ? (int)(s->known - begin) : 0, from = past > 0 ? past - 1 : 0;
-    svg_plot p;
-    int i;
-    memset(&p, 0, sizeof p);
-    p.y0 = HUGE_VAL, p.y1 = -HUGE_VAL;
-    for (i = 0; i < all; i++) {
-        const double *c = curve + 3 * (begin + i);
-        const pu_int t = begin + i, at = n * s->length + t;
-        x[i] = (double)t + 1, low[i] = c[0], middle[i] = c[1], high[i] = c[2];
-        dots[i] = n < 0 ? (double)NAN : series_back(s, (double)s->y[at] + series_level(s, n, t));
-        secret[i] = n < 0 ? (double)NAN : series_back(s, (double)s->hidden[at] + series_level(s, n, t));
-        p.y0 = fmin(fmin(p.y0, secret[i]), fmin(dots[i], fmin(low[i], middle[i])));
-        p.y1 = fmax(fmax(p.y1, secret[i]), fmax(dots[i], fmax(high[i], middle[i])));
-    }
-    p.file = file, p.below = below, p.title = p.y_label = title, p.x_label = "time", p.top = 14, p.height = 150;
-    p.x0 = x[0], p.x1 = all > 1 ? x[all - 1] : x[0] + 1;
-    svg_begin(&p);
-    svg_band(&p, past, x, low, high, "c2");
-    svg_line(&p, past, x, middle, "c2", 0, 0);
-    if (all > past) { /* from the last known time on, so that the two meet */
-        svg_band(&p, all - from, x + from, low + from, high + from, "c1");
-        svg_line(&p, all - from, x + from, middle + from, "c1", 0, 0);
-    }
-    if (n >= 0) svg_dots(&p, past, x, dots, "note"), svg_dots(&p, past, x, secret, "c3");
-    svg_end(&p);
-    return below + p.bottom + 46;
-}
-
-/* Entries of series n as series_panel wants them: length x 3. */
-static inline void series_curve(const series *s, pu_int n, double *curve)
-{
-    pu_int t;
-    int side;
-    for (t = 0; t < s->length; t++)
-        for (side = -1; side <= 1; side++) curve[3 * t + side + 1] = series_value(s, n, t, side);
-}
-
-/* A series by itself, or a panel for each. */
-static inline void series_draw(const series *s, const char *title)
-{
-    double *curve, below = 1;
-    FILE *file;
-    pu_int n;
-    if (!s->svg) return;
-    file = file_open(s->svg);
-    if (s->count == 1) series_plot(s, file, 1, title);
-    else {
-        curve = (double *)need_bytes(3 * sizeof(double) * (size_t)s->length);
-        svg_sheet(file, 1 + SERIES_PANEL * (double)s->count, title);
-        for (n = 0; n < s->count; n++) {
-            char label[CSV_NAME];
-            series_label(s, n, label);
-            series_curve(s, n, curve);
-            below = series_panel(s, file, below, label, curve, n);
-        }
-        fprintf(file, "</svg>\n");
-        free(curve);
-    }
-    file_close(file, s->svg);
-}
-
 static inline void series_free(series *s)
 {
     csv_free(&s->table);
-    free(s->y), free(s->X), free(s->centre), free(s->regressor);
+    free(s->y), free(s->X), free(s->centre), free(s->regressor), free(s->when);
 }
+
+#include "series_picture.h"
 
 #endif /* EXAMPLES_SERIES_H */

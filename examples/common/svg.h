@@ -28,12 +28,41 @@ typedef struct { /* zero it, then fill in */
     const char *title, *x_label, *y_label;
     double x0, x1, y0, y1; /* data coordinates of the frame */
     int log_x, log_y;
+    int whole_x;                /* ticks at whole numbers: lags, steps */
     double top;                 /* room above the frame, for keys */
     double height;              /* of the frame; 0 = 270 */
     double below;               /* > 0: a panel of a sheet, so far below its upper edge (see svg_sheet) */
     double left, right, bottom; /* set by svg_begin */
     double key_x, key_y;        /* where svg_legend goes on */
 } svg_plot;
+
+/* The next character of a user's text as XML has it, at most 8 bytes; returns how many. What is no UTF-8, or forbidden there, comes
+   out as a question mark. */
+static inline int svg_character(const char **text, char *out)
+{
+    const unsigned char *at = (const unsigned char *)*text;
+    const int more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : *at >= 0xe0 && *at < 0xf0 ? 2 : *at >= 0xf0 && *at < 0xf5 ? 3 : -1;
+    const char *entity = *at == '&' ? "&amp;" : *at == '<' ? "&lt;" : *at == '>' ? "&gt;" : *at == '"' ? "&quot;" : NULL;
+    int k, good = more >= 0 && (*at >= 32 || *at == '\n' || *at == '\t') && *at != 127;
+    for (k = 1; good && k <= more; k++) good = (at[k] & 0xc0) == 0x80;
+    if (good && more > 1) /* no longer than need be, no surrogates, no ends of planes */
+        good = !(*at == 0xe0 && at[1] < 0xa0) && !(*at == 0xed && at[1] > 0x9f) && !(*at == 0xf0 && at[1] < 0x90) &&
+               !(*at == 0xf4 && at[1] > 0x8f) && !(*at == 0xef && at[1] == 0xbf && at[2] > 0xbd);
+    *text += good ? more + 1 : 1;
+    if (!good) entity = "?";
+    if (!entity) memcpy(out, at, (size_t)more + 1);
+    else memcpy(out, entity, strlen(entity));
+    return entity ? (int)strlen(entity) : more + 1;
+}
+
+/* A name as text of a picture, at most `most` characters of it. */
+static inline const char *svg_safe(char *to, size_t size, const char *name, int most)
+{
+    size_t used = 0;
+    for (; *name && most > 0 && used + 11 <= size; most--) used += (size_t)svg_character(&name, to + used);
+    snprintf(to + used, size - used, "%s", *name ? ".." : "");
+    return to;
+}
 
 static inline double svg_x(const svg_plot *p, double x)
 {
@@ -78,7 +107,8 @@ static inline void svg_tick_y(const svg_plot *p, double y, const char *label)
 static inline void svg_tick_x(const svg_plot *p, double x, const char *label)
 {
     fprintf(p->file, "<path class=\"axis\" d=\"M%.1f %.1fv5\"/>\n", svg_x(p, x), p->bottom);
-    svg_text(p, svg_x(p, x), p->bottom + 20, "middle", label);
+    if (svg_x(p, x) + 4.2 * (double)strlen(label) > 480 && !strchr(label, '<')) svg_text(p, 478, p->bottom + 20, "end", label);
+    else svg_text(p, svg_x(p, x), p->bottom + 20, "middle", label);
 }
 
 /* Ticks of a logarithmic axis from low to high: 1, 2, 5 times powers of ten below two decades, else powers of ten, of
@@ -107,8 +137,9 @@ static inline void svg_ticks_log(const svg_plot *p, double low, double high, voi
 static inline void svg_number(char *label, size_t size, double tick, double step)
 {
     const int decimals = (int)fmax(0, -floor(log10(step) + 1e-9));
-    if (decimals > 4) snprintf(label, size, "%.3g", tick * step);
-    else snprintf(label, size, "%.*f", decimals, tick * step);
+    const double at = tick * step + 0.0; /* no -0 */
+    if (decimals > 4 || fabs(at) >= 1e7) snprintf(label, size, "%.*g", decimals > 4 ? 3 : 4, at);
+    else snprintf(label, size, "%.*f", decimals, at);
 }
 
 /* Opens a sheet of panels, one below the other, each a plot of its own with a `below`; ends with </svg>. */
@@ -143,15 +174,18 @@ static inline void svg_begin(svg_plot *p)
         svg_ticks_log(p, p->x0, p->x1, svg_tick_x);
     } else {
         step = svg_step(p->x1 - p->x0, 8);
+        svg_number(label, sizeof label, floor(p->x1 / step), step);
+        if (strlen(label) > 4) step = svg_step(p->x1 - p->x0, 4); /* long numbers need more room */
+        if (p->whole_x) step = fmax(step, 1);
         for (tick = ceil(p->x0 / step); tick * step <= p->x1 + 1e-9 * step; tick++) {
-            snprintf(label, sizeof label, "%g", tick * step);
+            svg_number(label, sizeof label, tick, step);
             svg_tick_x(p, tick * step, label);
         }
     }
     fprintf(p->file, "<path class=\"axis\" d=\"M%.1f %.1fV%.1f", p->left, p->top, p->bottom);
     fprintf(p->file, "H%.1f\"/>\n", p->right);
     svg_text(p, (p->left + p->right) / 2, p->bottom + 40, "middle", p->x_label);
-    fprintf(p->file, "<text transform=\"translate(15 %.1f) rotate(-90)\" text-anchor=\"middle\">%s</text>\n",
+    fprintf(p->file, "<text transform=\"translate(12 %.1f) rotate(-90)\" text-anchor=\"middle\">%s</text>\n",
             (p->top + p->bottom) / 2, p->y_label);
 }
 
@@ -248,6 +282,61 @@ static inline void svg_interval(const svg_plot *p, double x, double low, double 
     fprintf(p->file, "<g class=\"%s\"><path class=\"line\" d=\"M%.1f %.1fV%.1f\"/></g>\n", colour, svg_x(p, x), svg_y(p, a),
             svg_y(p, b));
     svg_dots(p, 1, &x, &y, colour);
+}
+
+/* A level rule across the frame. */
+static inline void svg_level(const svg_plot *p, double y)
+{
+    if (svg_inside(p, y)) fprintf(p->file, "<path class=\"axis\" d=\"M%.1f %.1fH%.1f\"/>\n", p->left, svg_y(p, y), p->right);
+}
+
+/* A row of svg_forest; ends that are no numbers are not drawn. */
+typedef struct {
+    char name[64]; /* of the user: escaped here */
+    double low, value, high;
+} svg_row;
+
+/* Values with their intervals, one below the other, names on the left; a head on top, and the rule of zero. p has file, title, x_label,
+   below and standalone. Negative values have another colour where `signs`. Returns the height. */
+static inline double svg_forest(svg_plot *p, int count, const svg_row *row, const char *head, int signs)
+{
+    const double pitch = 18;
+    double tick, step, height;
+    char text[200];
+    int i;
+    p->left = 140, p->right = 462, p->top = *head ? 30 : 8, p->bottom = p->top + pitch * count + 8, height = p->bottom + 46;
+    for (i = 0, p->x0 = p->x1 = 0; i < count; i++) { /* zero is always there */
+        p->x0 = fmin(p->x0, fmin(row[i].value, row[i].low)), p->x1 = fmax(p->x1, fmax(row[i].value, row[i].high));
+    }
+    if (!(p->x1 > p->x0) || !(p->x1 - p->x0 < HUGE_VAL)) p->x0 = -1, p->x1 = 1;
+    step = (p->x1 - p->x0) / 40;
+    p->x0 -= p->x0 < 0 ? step : 0, p->x1 += p->x1 > 0 ? step : 0;
+    step = svg_step(p->x1 - p->x0, 6);
+    fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\"", height);
+    if (p->below > 0) fprintf(p->file, " y=\"%.0f\" width=\"480\" height=\"%.0f\"", p->below, height);
+    fprintf(p->file, " role=\"img\" aria-label=\"%s\">\n", p->title);
+    if (p->standalone) fprintf(p->file, "<style>\n%s</style>\n", svg_style);
+    if (*head) fprintf(p->file, "<text x=\"8\" y=\"18\" font-weight=\"bold\">%s</text>\n", svg_safe(text, sizeof text, head, 50));
+    for (tick = ceil(p->x0 / step); tick * step <= p->x1 + 1e-9 * step; tick++) {
+        fprintf(p->file, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", fabs(tick) < 0.5 ? "axis" : "grid", svg_x(p, tick * step),
+                p->top, p->bottom);
+        svg_number(text, sizeof text, tick, step);
+        svg_text(p, svg_x(p, tick * step), p->bottom + 18, "middle", text);
+    }
+    svg_text(p, (p->left + p->right) / 2, p->bottom + 38, "middle", p->x_label);
+    for (i = 0; i < count; i++) {
+        const double y = p->top + pitch * (i + 0.75);
+        fprintf(p->file, "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\" font-size=\"12.5\">%s</text>\n", p->left - 8, y + 4,
+                svg_safe(text, sizeof text, row[i].name, 18));
+        fprintf(p->file, "<g class=\"%s\">", signs && row[i].value < 0 ? "c1" : "c2");
+        if (row[i].high - row[i].low >= 0)
+            fprintf(p->file, "<path class=\"line\" d=\"M%.1f %.1fH%.1f\"/>", svg_x(p, row[i].low), y, svg_x(p, row[i].high));
+        if (row[i].value - row[i].value == 0)
+            fprintf(p->file, "<circle class=\"dot\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/>", svg_x(p, row[i].value), y);
+        fprintf(p->file, "</g>\n");
+    }
+    fprintf(p->file, "</svg>\n");
+    return height;
 }
 
 /* Slope of a straight line through n points of a log-log plot: y goes as x to this power. */

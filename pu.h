@@ -10,22 +10,33 @@ USE
 EXAMPLE (complete; examples/first.c is the same program with more comments)
         #define PU_IMPLEMENTATION
         #include "pu.h"
+        #include <math.h>
         #include <stdio.h>
         int main(void)
         {
-            pu_real Phi[3*2] = {1,0, 1,1, 0,1}, psi[3] = {4,4,4};    // y = Phi z + noise of precision psi
-            pu_real y[2*3] = {1, 2, 1, 0, (pu_real)NAN, 1};          // two data, NAN marks a missing entry
-            pu_op prior = pu_op_identity(2), map = pu_op_dense(3, 2, Phi);
-            pu_lgm model = {&prior, &map, NULL, NULL, psi, 0};       // z ~ N(0, I)
-            pu_data data = pu_data_nan(2, 3, y);
-            pu_real grad_Phi[3*2], grad_psi[3];
-            pu_gradient_result out = {0};  out.Phi = grad_Phi;  out.psi = grad_psi;
-            pu_report report;
-            if (pu_gradient(&model, &data, NULL, NULL, &out, &report) != PU_OK) {
-                char text[200];  puts(pu_explain(&report, text, sizeof text));  return 1;
+            const pu_real gap = (pu_real)NAN;
+            pu_real y[8 * 3] = {180, 74, 43, 165, 62, 38, gap, 75, 42, 171, 73, gap,      // eight people: height, weight,
+                                190, 81, 44, 158, 57, 38, 176, gap, 42, 168, 70, 39};     // size of shoes
+            pu_real theta[9], mean[8 * 3], variance[8 * 3];
+            pu_data data = pu_data_nan(8, 3, y);                      // NaN marks a gap
+            pu_model model = {0};
+            pu_fit_report fit = {0};
+            pu_predict_result out = {0};
+            out.mean = mean;
+            out.variance = variance;
+            pu_status status = pu_model_factors(&model, 3, 1, NULL);     // y = Phi z + eta + noise, z ~ N(0, 1)
+            if (!status) status = pu_model_start(&model, &data, 1, theta, NULL);
+            if (!status) status = pu_fit(&model, &data, NULL, NULL, theta, &fit);
+            if (!status) status = pu_model_predict(&model, theta, &data, NULL, NULL, &out, NULL);
+            if (status) {
+                puts(pu_status_text(status));
+                return 1;
             }
-            printf("d NLL / d Phi[0] = %g   NLL = %g +- %g\n", (double)grad_Phi[0], report.nll, report.nll_se);
-            return 0;
+            printf("NLL per person %.4f, %s\n", fit.objective, pu_fit_stop_text(fit.stop));
+            for (int i = 0; i < 8 * 3; i++)
+                if (y[i] != y[i]) printf("person %d, column %d: %.1f +- %.1f\n", i / 3, i % 3, (double)mean[i], sqrt((double)variance[i]));
+            pu_model_free(&model);
+            return fflush(stdout) ? 1 : 0;
         }
 
 WHAT IT DOES

@@ -194,7 +194,7 @@ TEST headers_that_lie(void)
     ASSERT(header_refused("{'descr': '<i8', 'fortran_order': False, 'shape': (1, 9), }", "there must be 3 or 4 columns"));
     ASSERT(header_refused("{'descr': '<i8', 'fortran_order': False, 'shape': (1, 3, 3), }", "the header is not one"));
     ASSERT(header_refused("{'descr': '<i8', 'fortran_order': False, 'shape': (-3, 3), }", "the header is not one"));
-    ASSERT(header_refused("{'descr': '<i8', 'fortran_order': False, 'shape': (3, 99999999999), }", "1 to 256 columns"));
+    ASSERT(header_refused("{'descr': '<i8', 'fortran_order': False, 'shape': (3, 99999999999), }", "1 to 1048576 columns"));
     ASSERT(header_refused("{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807, 3), }", "more than fits"));
     ASSERT(header_refused("{'descr': '<i8', 'fortran_order': True, 'shape': (99999999999999999999, 3), }", "the header is not one"));
     ASSERT(header_refused("{'descr': '<i8', 'fortran_order': False, 'shape': (4000, 3), }", "cut short"));

@@ -56,17 +56,14 @@ static inline void curve_error(const curve *c, double *error, double *inside)
     *error = sqrt(*error);
 }
 
-/* The first target: truth, points, mean and 95 % band. */
-static inline void curve_draw(const curve *c, const char *path, const char *title)
+/* The first target: truth, points, mean and 95 % band. standalone: a file of its own, else a part of a page. */
+static inline void curve_picture(const curve *c, FILE *file, int standalone, const char *title)
 {
     double x[GRID], mean[GRID], low[GRID], high[GRID], truth[GRID];
     svg_plot p;
-    FILE *file;
     pu_int i;
-    if (!path) return;
-    file = file_open(path);
     memset(&p, 0, sizeof p);
-    p.file = file, p.standalone = 1, p.title = title, p.x_label = "x", p.y_label = "y";
+    p.file = file, p.standalone = standalone, p.title = title, p.x_label = "x", p.y_label = "y";
     p.x0 = -3, p.x1 = 3, p.y0 = -2.5, p.y1 = 4, p.top = 30;
     for (i = 0; i < GRID; i++) {
         const double m = (double)c->mean[c->points + i], s = sqrt((double)c->variance[c->points + i]);
@@ -84,6 +81,14 @@ static inline void curve_draw(const curve *c, const char *path, const char *titl
     svg_key(&p, 70, 16, "c2", 0, "mean and 95 % band");
     svg_key(&p, 300, 16, "c1", 1, "truth");
     svg_end(&p);
+}
+
+/* The same in a file of its own; path NULL: none is wanted. */
+static inline void curve_draw(const curve *c, const char *path, const char *title)
+{
+    FILE *file = path ? file_open(path) : NULL;
+    if (!path) return;
+    curve_picture(c, file, 1, title);
     file_close(file, path);
 }
 

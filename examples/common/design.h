@@ -131,20 +131,6 @@ static inline void design_ask(design *d)
 
 /* ---- regressors ---- */
 
-static const table_names *design_sorted; /* of design_order */
-
-/* Numbers by their values and before other names, which go by their bytes. */
-static inline int design_order(const void *a, const void *b)
-{
-    const char *p = table_name(design_sorted, *(const int32_t *)a), *q = table_name(design_sorted, *(const int32_t *)b);
-    char *p_end, *q_end;
-    const double x = strtod(p, &p_end), y = strtod(q, &q_end);
-    if (!*p_end != !*q_end) return *p_end ? 1 : -1;
-    if (!*p_end && x < y) return -1;
-    if (!*p_end && x > y) return 1;
-    return strcmp(p, q);
-}
-
 /* Each factor's place holder gives way to its levels but the first, in order; without an intercept the first factor has all. */
 static inline void design_factors(design *d)
 {
@@ -161,9 +147,7 @@ static inline void design_factors(design *d)
             continue;
         }
         order = (int32_t *)need_bytes((size_t)names->count * sizeof *order);
-        for (k = 0; k < names->count; k++) order[k] = k;
-        design_sorted = names;
-        qsort(order, (size_t)names->count, sizeof *order, design_order);
+        table_order(names, order);
         for (k = whole ? 0 : 1; k < names->count; k++) design_term_add(d, asked[i].column, order[k]);
         whole = 0;
         free(order);

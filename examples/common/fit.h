@@ -179,7 +179,7 @@ static inline void need_fit(pu_status status, const pu_fit_report *report)
     pu_report told = report->last;
     char text[300];
     if (isatty(2)) fprintf(stderr, "\r\033[K"); /* the line of progress */
-    if (status == PU_OK) return;
+    if (status == PU_OK || (status == PU_INEXACT && need_silent)) return;
     told.status = report->status, told.where = report->where;
     pu_explain(&told, text, sizeof text);
     if (status != PU_INEXACT && status != PU_DIVERGED) fail(1, "pu_fit", text);

@@ -22,7 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NPY_COLUMNS = 256, NPY_NAME = 40, NPY_HEADER = 65536, NPY_WHY = 200 }; /* columns, bytes of a name, a header, a message */
+enum { NPY_COLUMNS = 256, NPY_NAME = 40, NPY_HEADER = 65536, NPY_WHY = 200 }; /* columns of records, bytes of a name, a header, a message */
+enum { NPY_WIDE = 1 << 20 };                                                  /* columns of a plain array: see npy_of */
 
 typedef struct {
     char name[NPY_NAME];
@@ -37,9 +38,18 @@ typedef struct {
     int columns;
     npy_column column[NPY_COLUMNS];
     size_t row;   /* bytes from row to row; by columns (Fortran): of one number */
+    int is_plain; /* all columns are as the first one, and there may be more than NPY_COLUMNS: npy_of */
     int is_apart; /* by columns: column c begins rows numbers of column[c].size bytes after the one before */
     long begin;   /* where in the file the first row is */
 } npy_file;
+
+/* Column c, from 0, also of a plain array with more than are in the list. */
+static inline npy_column npy_of(const npy_file *f, int c)
+{
+    npy_column column = f->column[f->is_plain ? 0 : c];
+    if (f->is_plain && !f->is_apart) column.offset = (size_t)c * column.size;
+    return column;
+}
 
 static inline int npy_wrong(char *why, const char *what) { return snprintf(why, NPY_WHY, "%s", what), 0; }
 
@@ -192,11 +202,11 @@ static inline int npy_header(const char *at, npy_file *f, char *why)
         return dimensions == 1 ? 1 : npy_wrong(why, "an array of records must have one dimension");
     }
     if (!f->column[0].kind) return npy_wrong(why, "the numbers must be integers or float32, float64");
-    if (size[1] < 1 || size[1] > NPY_COLUMNS) return npy_wrong(why, "there must be 1 to 256 columns");
+    if (size[1] < 1 || size[1] > NPY_WIDE) return npy_wrong(why, "there must be 1 to 1048576 columns");
     f->columns = (int)size[1];
     f->is_apart = f->is_apart && f->columns > 1;
-    for (c = 1; c < f->columns; c++) f->column[c] = f->column[0];
-    for (c = 0; c < f->columns && !f->is_apart; c++) f->column[c].offset = (size_t)c * f->column[0].size;
+    f->is_plain = 1;
+    for (c = 1; c < f->columns && c < NPY_COLUMNS; c++) f->column[c] = npy_of(f, c);
     f->row = f->column[0].size * (f->is_apart ? 1 : (size_t)f->columns);
     return 1;
 }
@@ -332,12 +342,15 @@ static inline double *npy_load(npy_file *f, char *why)
     int ok = line && value;
     if (!ok) npy_wrong(why, "there is not enough memory");
     for (c = 0; ok && c < columns; c++)
-        if (!f->column[c].kind) ok = npy_wrong(why, "a column does not hold numbers");
+        if (!npy_of(f, (int)c).kind) ok = npy_wrong(why, "a column does not hold numbers");
     for (at = 0; ok && at < rows * (f->is_apart ? columns : 1); at++) {
         if (fread(line, 1, bytes, f->file) != bytes) ok = npy_wrong(why, "cut short, or cannot be read to its end");
         else if (f->is_apart) value[at % rows * columns + at / rows] = npy_real(&f->column[0], line);
         else
-            for (c = 0; c < columns; c++) value[at * columns + c] = npy_real(&f->column[c], line + f->column[c].offset);
+            for (c = 0; c < columns; c++) {
+                const npy_column column = npy_of(f, (int)c);
+                value[at * columns + c] = npy_real(&column, line + column.offset);
+            }
     }
     free(line);
     if (ok) return value;

@@ -256,11 +256,14 @@ static inline void options_apart(int argc, char **argv, const char *one, const c
 
 /* ---- errors, memory, files, time: an example has nothing better to do than to stop ---- */
 
+static int need_silent; /* of what is only tried: a result that has lost digits is no news */
+
 static inline void need(pu_status status, const pu_report *report)
 {
     static int warned;
     char text[200];
     if (status == PU_INEXACT) { /* there is a result, and the report knows its error: said once */
+        if (need_silent) return;
         if (!warned) fprintf(stderr, "%s: %s\n", program_name, pu_explain(report, text, sizeof text));
         warned = 1;
     } else if (status != PU_OK) fail(1, "pu", pu_explain(report, text, sizeof text));

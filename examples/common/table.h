@@ -24,6 +24,7 @@
 
 enum { TABLE_NUMBER, TABLE_LEVEL };
 enum { TABLE_PARTS = 8, TABLE_SPEC = 200, TABLE_BLOCK = 1 << 20 }; /* columns of a combination; bytes of its name, of a line */
+enum { TABLE_CELLS = 16384 };                                     /* of a line, for table_scanner.visit */
 
 enum { TABLE_BETWEEN = 31 }; /* byte between the parts of a combination's name, in no cell of one; print a colon for it */
 
@@ -81,14 +82,18 @@ typedef struct {
 } table_cell;
 
 /* What is known while a file is being read. */
-typedef struct {
+typedef struct table_scanner {
     table *t;
     char separator[3];
     size_t separator_length;
     int cells; /* of every line; 0 before the first */
     long line, blank;
-    table_cell cell[CSV_COLUMNS];
+    table_cell cell[TABLE_CELLS];
     char *why;
+    /* Instead of t's columns (frame.h): called for every line as it is, and for one that is neither a comment nor blank. 0: why. */
+    void (*raw)(struct table_scanner *s, const char *p, const char *end);
+    int (*visit)(struct table_scanner *s, char *p, char *end);
+    void *user;
 } table_scanner;
 
 static inline table_column table_want(const char *wanted, int kind)
@@ -184,6 +189,29 @@ static inline int32_t table_level(table_names *n, size_t length, const char *tex
     n->used += length + 1;
     n->slot[at].hash = hash, n->slot[at].level = n->count;
     return n->count++;
+}
+
+static const table_names *table_sorted; /* of table_name_order */
+
+/* Numbers by their values and before other names, which go by their bytes. */
+static inline int table_name_order(const void *a, const void *b)
+{
+    const char *p = table_name(table_sorted, *(const int32_t *)a), *q = table_name(table_sorted, *(const int32_t *)b);
+    char *p_end, *q_end;
+    const double x = strtod(p, &p_end), y = strtod(q, &q_end);
+    if (!*p_end != !*q_end) return *p_end ? 1 : -1;
+    if (!*p_end && x < y) return -1;
+    if (!*p_end && x > y) return 1;
+    return strcmp(p, q);
+}
+
+/* The numbers of all names, in this order. */
+static inline void table_order(const table_names *n, int32_t *order)
+{
+    int32_t k;
+    for (k = 0; k < n->count; k++) order[k] = k;
+    table_sorted = n;
+    qsort(order, (size_t)n->count, sizeof *order, table_name_order);
 }
 
 /* ---- cells ---- */
@@ -493,6 +521,7 @@ static inline int table_line(table_scanner *s, char *p, char *end)
 {
     int cells, row = 1;
     s->line++;
+    if (s->raw) s->raw(s, p, end);
     if (s->line == 1 && end - p >= 3 && !memcmp(p, "\xef\xbb\xbf", 3)) p += 3;
     if (p < end && end[-1] == '\r') end--;
     if (p < end && memchr(p, 0, (size_t)(end - p))) return csv_wrong(s->why, s->line, 0, "a zero byte: this is not a text file", NULL, "");
@@ -506,6 +535,7 @@ static inline int table_line(table_scanner *s, char *p, char *end)
     }
     if (s->blank && s->cells) return csv_wrong(s->why, s->blank, 0, "a blank line between rows", NULL, "");
     s->blank = 0;
+    if (s->visit) return s->visit(s, p, end);
     if (!s->cells) {
         if (!table_first(s, p, end, &row)) return 0;
         return row ? table_row(s) : 1;

@@ -21,14 +21,16 @@ gallery_list()
     show compressed_sensing.png compressed_sensing "Truth, zero-filled inverse transform, reconstruction and its standard deviation, of images \
 of which 15 % of the frequencies were measured." --picture --size 48
     show sensing.svg compressed_sensing "The error of such images while the model finds out which pixels are paper." --svg --size 48
-    show field.png field "A field with noise and gaps, the same field filled in, and how sure that is." --picture --size 64
+    show field.svg field "A field with noise and gaps, the same field filled in, and how sure that is." --svg --size 64
     section "Tables"
     show mixed.svg mixed "Mixed effects: the largest effects of each group with their 95 % intervals." --svg
     show ratings.svg ratings "Ratings: the learning curve, and errors of predictions against the standard deviations that they came with." \
         --svg --data made_up.tsv --factors 8
+    show factors.svg factors "Factor analysis of a table with gaps: which column hangs on which factor." --svg
     section "Curves"
-    show linear_regression.svg linear_regression "Bayesian regression: the band is wide where there are no points." --svg
-    show neural_linear.svg neural_linear "A neural linear model of the same points, its features learnt." --svg
+    show regress.svg regress "Bayesian regression on bumps: the band is wide where there are no points." --svg
+    show regress_sparse.svg regress "Sparse regression of the same points: bumps that are of no use are switched off." --svg --method sparse
+    show regress_neural.svg regress "A neural linear model of several such curves, its features learnt." --svg --method neural
     section "The method"
     show gradient_error.svg gradient_error "Error of the gradient against steps of the solver: the network gradient (solid) falls nearly twice as \
 fast as the output gradient (dashed)." --svg

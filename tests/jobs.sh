@@ -33,7 +33,7 @@ LEFT_OUT=(
     'compile/@(g++.c++17|clang++.c++11)  the other C++ standard; each compiler has one'
     'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
     'programs/user_ops              instructions of operators that users write, counted by valgrind'
-    'programs/pages                  pages of all programs in Chromium, the demo with them; without the demo they are there'
+    'programs/pages                  pages of all programs in Chromium; those of four are there'
     'programs/team_mpi               processes of a team killed 20 times, all of them with two threads; 2 kills are there'
     'compile/examples.alone         each example with an implementation of its own'
     'cuda/*_?san                    CUDA kernels under sanitizers'
@@ -917,7 +917,7 @@ job_manners()
 job_pages()     # [part]
 {
     local program programs=(ratings scaling gradient_error compressed_sensing)
-    if [[ ! ${1:-} ]]; then programs+=(demo); fi
+    if [[ ! ${1:-} ]]; then programs+=(noisy_ar state_space structural mixed field factors regress demo); fi
     if ! have chromium && ! have chromium-browser && ! have google-chrome; then
         job_skip 1 "no Chromium to look at pages with; on Debian as root: apt-get install chromium"
         return

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # pages.sh PROGRAMS [part] - pages and pictures that the programs in directory PROGRAMS write, seen by Chromium without a window:
-# 1280 and 375 pixels wide, light and dark. tests/pages.js says what is looked at. `part` leaves the demo out.
+# 1280 and 375 pixels wide, light and dark. tests/pages.js says what is looked at. `part` makes those of four programs only.
 #
 # First the test is tested: pages with a planted fault each, of which every one must be found. Without Chromium all is skipped.
 set -uo pipefail
@@ -142,7 +142,23 @@ verdict "names in a page are text" $?
 mv '<i>&amp;.html' named.html
 pages[-1]=named.html
 
+# Names of columns are long, and are text; years are the times.
+awk 'BEGIN { srand(3); print "year,<b>&amp; a name that is longer than a phone is wide by far,x2,kind"
+         for (t = 1; t <= 90; t++) {
+             z = 0.8 * z + rand() - 0.5; x = rand()
+             print 1900 + t "," (t % 11 ? 10 + z + 2 * x + 0.2 * rand() : "") "," x "," (t % 3 ? t % 3 == 1 ? "one" : "two & a half" : "three")
+         } }' >table.csv
+long='<b>&amp; a name that is longer than a phone is wide by far'
 if [[ ! $part ]]; then
+    picture=1 page noisy_ar noisy_ar --data table.csv --time year --columns "$long" --order 2 --forecast 12
+    picture=1 page state_space state_space --length 120 --series 2 --steps 20
+    picture=1 page structural structural --data table.csv --columns "$long" --level --season 4 --forecast 8
+    picture=1 page mixed mixed --simulate-rows 400 --simulate-levels 30,10
+    picture=1 page field field --size 24 --missing 0.3
+    picture=1 page factors factors --data table.csv --columns "$long,x2" --factors 1
+    picture=1 page factors_made factors
+    picture=1 page regress regress --data table.csv --response "$long" --categories kind
+    picture=1 page regress_sparse regress --method sparse
     "$programs/demo" --quick --out . --quiet && grep -q '</html>' report.html
     verdict "demo: made" $?
     pages+=(report.html)

@@ -266,8 +266,8 @@ static void page_pictures(const report_page *page, const scene *s, const pu_real
         page_tile(page, s, deviation + i * s->D, largest, "its deviation", (double)NAN);
         fprintf(page->file, "</div>\n");
     }
-    report_text(page, "Compare the third picture of a row with the first; percentages are errors relative to it. The last has the standard deviation of each pixel, black where "
-                      "it is largest, %.2g, of pixels that reach from 0 to 1.", largest);
+    report_text(page, "Compare the third picture of a row with the first; percentages are errors relative to it. The last has the standard "
+                      "deviation of each pixel, black where it is largest, %.2g, of pixels that reach from 0 to 1.", largest);
     free(deviation);
 }
 
@@ -329,8 +329,8 @@ static void page_write(const flags *f, const scene *s, const error_curve *c, con
                   s->N > 1 ? "their" : "its", error, blind);
     if (fit_interrupted) report_text(&page, "Interrupted: this is the state after its last step.");
     if (error > 0.5 * blind)
-        report_text(&page, "That is not much better. What helps is in the head of the program: more images or a larger share, --warm with --gradient output, "
-                           "and more steps.");
+        report_text(&page, "That is not much better. What helps is in the head of the program: more images or a larger share, "
+                           "--warm with --gradient output, and more steps.");
     page_pictures(&page, s, mean, variance);
     report_section(&page, "The way there");
     report_figure(&page);

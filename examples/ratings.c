@@ -1009,7 +1009,8 @@ static int read_options(app *a, int argc, char **argv, option *list)
     if (a->load && (a->save || a->checkpoint || a->resume)) fail(2, "--load", "does not fit: not with --save, --checkpoint, --resume");
     if (team_ranks() > 1 && (a->load || a->predict || (a->recommend && strspn(a->recommend, "0123456789") < strlen(a->recommend))))
         fail(2, "a team", "has no --load, --predict or several users of --recommend: --save, then --load in one process");
-    if (team_ranks() > 1 && (a->svg || a->report)) fail(2, a->svg ? "--svg" : "--report", "is not for a team: --save, then --load with it in one process");
+    if (team_ranks() > 1 && (a->svg || a->report))
+        fail(2, a->svg ? "--svg" : "--report", "is not for a team: --save, then --load with it in one process");
     if (a->simulate && (a->svg || a->report)) fail(2, a->svg ? "--svg" : "--report", "there is nothing to find in ratings made up by --simulate");
     if (a->load && a->svg) fail(2, "--svg", "draws a fit, and --load has none; --report shows what a model knows of users");
     team_quiet(&a->flags.quiet, &a->flags.json);

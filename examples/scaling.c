@@ -198,7 +198,8 @@ static void factors(int grow_users, pu_int most, int exact, json *out)
 static const char *const problem_name[PROBLEMS] = {"Noisy autoregression", "Fourier sensing", "Factor analysis, more factors",
                                                    "Factor analysis, more users"};
 static const char *const problem_size[PROBLEMS] = {"length of the series", "pixels of the image", "factors", "users"};
-static const char *const problem_text[PROBLEMS] = {"One series of order 5, all of it seen through noise.", "One image, two thirds of its frequencies.",
+static const char *const problem_text[PROBLEMS] = {"One series of order 5, all of it seen through noise.",
+                                                   "One image, two thirds of its frequencies.",
                                                    "50 users with 50 ratings each of 1,000 films.",
                                                    "50 factors; 50 ratings of 1,000 films by each user."};
 
@@ -217,6 +218,13 @@ static double crossing(int problem)
     const sweep *exact = sweep_of(problem, 1), *iterative = sweep_of(problem, 0);
     if (!exact || !iterative) return 0;
     return svg_crossing(exact->sizes < iterative->sizes ? exact->sizes : iterative->sizes, exact->x, exact->seconds, iterative->seconds);
+}
+
+/* A size with two digits, which is as well as a crossing is known. */
+static double two_digits(double x)
+{
+    const double unit = pow(10, floor(log10(x)) - 1);
+    return unit * floor(x / unit + 0.5);
 }
 
 static void draw_sweep(svg_plot *p, const sweep *s, const char *colour)
@@ -289,8 +297,8 @@ static void page_claim(const report_page *page, int problem)
     last = (exact->sizes < iterative->sizes ? exact->sizes : iterative->sizes) - 1;
     ratio = exact->seconds[last] / iterative->seconds[last];
     if (cross > 0)
-        report_caption(page, "%s The exact engine is the faster one up to about %.2g, the iterative one beyond; at %.0f it is %.1f times as fast.",
-                       problem_text[problem], cross, exact->x[last], ratio);
+        report_caption(page, "%s The exact engine is the faster one up to about %.0f, the iterative one beyond; at %.0f it is %.1f times as fast.",
+                       problem_text[problem], two_digits(cross), exact->x[last], ratio);
     else
         report_caption(page, "%s At %.0f the %s engine is %.1f times as fast as the %s one.", problem_text[problem], exact->x[last],
                        ratio > 1 ? "iterative" : "exact", ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? "exact" : "iterative");
@@ -329,14 +337,16 @@ static void page_answer(const report_page *page)
     if (!known) report_answer(page, "Interrupted before there were sizes enough to tell how the time grows.");
     else if (known == 1) report_answer(page, "The time of an iterative gradient grows as the size to the power %.2f (theory: 1).", most);
     else
-        report_answer(page, "In %d problems the time of an iterative gradient grows as the size to a power of %.2f to %.2f (theory: 1).", known, least,
-                      most);
+        report_answer(page, "In %d problems the time of an iterative gradient grows as the size to a power of %.2f to %.2f (theory: 1).",
+                      known, least, most);
     for (k = 0; k < PROBLEMS; k++) {
         const sweep *s = sweep_of(k, 0), *exact = sweep_of(k, 1);
         int last;
         if (!s || !exact) continue;
         last = (exact->sizes < s->sizes ? exact->sizes : s->sizes) - 1;
-        if (crossing(k) > 0) report_text(page, "%s: faster than exact algebra from about %.2g %s.", problem_name[k], crossing(k), k == SERIES ? "entries" : problem_size[k]);
+        if (crossing(k) > 0)
+            report_text(page, "%s: faster than exact algebra from about %.0f %s.", problem_name[k], two_digits(crossing(k)),
+                        k == SERIES ? "entries" : problem_size[k]);
         else if (s->seconds[last] > exact->seconds[last])
             report_text(page, "%s: exact algebra is faster at every size here.", problem_name[k]);
         else report_text(page, "%s: faster than exact algebra at every size here.", problem_name[k]);

@@ -83,7 +83,10 @@ function look(frame) {
         // A part of a text, such as an exponent, belongs to its text.
         const text = element.closest("text"), picture = text.ownerSVGElement, frame = picture.getBoundingClientRect();
         const own = text.getBoundingClientRect();
-        if (own.left < frame.left - 1 || own.right > frame.right + 1 || own.top < frame.top - 1 || own.bottom > frame.bottom + 1)
+        // Boxes are higher than letters: across the text a sixth of that may be outside.
+        const high = Math.min(own.width, own.height) / 6, turned = /rotate/.test(text.getAttribute("transform"));
+        const x = turned ? high : 1, y = turned ? 1 : high;
+        if (own.left < frame.left - x || own.right > frame.right + x || own.top < frame.top - y || own.bottom > frame.bottom + y)
             wrong(`cut off at the edge of a picture: ${short(text.textContent)}`);
         if (!pictures.has(picture)) pictures.set(picture, new Map());
         pictures.get(picture).set(text, own);

@@ -130,7 +130,7 @@ picture=1 page scaling scaling --length 3162 --side 64 --dims 108 --users 215
 sensing=(--size 24 --count 4 --share 0.4 --steps 30)
 picture=1 page compressed_sensing compressed_sensing "${sensing[@]}"
 picture=1 same compressed_sensing compressed_sensing "${sensing[@]}"
-rated=(--data ratings.tsv --factors 6 --recommend 1,2)
+rated=(--data ratings.tsv --factors 6 --recommend '1,2')
 picture=1 page ratings ratings "${rated[@]}" --save films.model
 picture=1 same ratings ratings "${rated[@]}" --save films.model
 page ratings_loaded ratings --data ratings.tsv --load films.model --recommend all
@@ -143,12 +143,12 @@ mv '<i>&amp;.html' named.html
 pages[-1]=named.html
 
 # Names of columns are long, and are text; years are the times.
-awk 'BEGIN { srand(3); print "year,<b>&amp; a name that is longer than a phone is wide by far,x2,kind"
+awk 'BEGIN { srand(3); print "year,<b>& a name that is longer than a phone is wide by far,x2,kind"
          for (t = 1; t <= 90; t++) {
              z = 0.8 * z + rand() - 0.5; x = rand()
              print 1900 + t "," (t % 11 ? 10 + z + 2 * x + 0.2 * rand() : "") "," x "," (t % 3 ? t % 3 == 1 ? "one" : "two & a half" : "three")
          } }' >table.csv
-long='<b>&amp; a name that is longer than a phone is wide by far'
+long='<b>& a name that is longer than a phone is wide by far'
 if [[ ! $part ]]; then
     picture=1 page noisy_ar noisy_ar --data table.csv --time year --columns "$long" --order 2 --forecast 12
     picture=1 page state_space state_space --length 120 --series 2 --steps 20

@@ -344,7 +344,8 @@ static void report_loadings(const report_page *r, const space *m, const series *
         }
         if (n == 0) continue;
         memset(&p, 0, sizeof p);
-        snprintf(head, sizeof head, m->S > 1 ? "state %d" : "", i + 1);
+        *head = 0;
+        if (m->S > 1) snprintf(head, sizeof head, "state %d", i + 1);
         p.file = r->file, p.title = "loadings with 95 % intervals", p.x_label = "loading (units of the column per unit of the state)";
         report_figure(r);
         svg_forest(&p, n, row, head, 1);

@@ -15,8 +15,8 @@ EXAMPLE (complete; examples/first.c is the same program with more comments)
         int main(void)
         {
             const pu_real gap = (pu_real)NAN;
-            pu_real y[8 * 3] = {180, 74, 43, 165, 62, 38, gap, 75, 42, 171, 73, gap,      // eight people: height, weight,
-                                190, 81, 44, 158, 57, 38, 176, gap, 42, 168, 70, 39};     // size of shoes
+            pu_real y[8 * 3] = {170, 62, 41, 172, 70, 41, gap, 56, 37, 166, 55, gap,      // eight people: height, weight,
+                                169, 55, 40, 160, 61, 39, 172, gap, 39, 186, 82, 43};     // size of shoes
             pu_real theta[9], mean[8 * 3], variance[8 * 3];
             pu_data data = pu_data_nan(8, 3, y);                      // NaN marks a gap
             pu_model model = {0};

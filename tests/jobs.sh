@@ -907,7 +907,7 @@ job_manners()
 {
     local program
     mkdir -p build/tests/manners
-    for program in first noisy_ar state_space structural mixed field linear_regression ratings demo scaling gradient_error; do
+    for program in first noisy_ar state_space structural mixed field factors regress ratings demo scaling gradient_error; do
         example_program $program "build/tests/manners/$program" || return
     done
     limited tests/manners.sh build/tests/manners

@@ -87,8 +87,16 @@ verdict "readme prints what it says" $?
 
 awk '/^EXAMPLE/ { on = 1; next } on && /^[A-Z]/ { exit } on { sub(/^        /, ""); print }' pu.h >"$directory/head.h"
 program head "$directory/head.h"
-"$directory/head" | grep -q "^d NLL / d Phi\[0\] = "
+"$directory/head" >"$directory/head.out"
 verdict "head runs" $?
+grep -c '^person [0-9], column [0-9]: [0-9.]* +- [0-9.]*$' "$directory/head.out" | grep -qx 3
+verdict "head fills three gaps" $?
+# examples/first.c is the same program: comments and space apart
+plain() { "${compile[0]}" -fpreprocessed -dD -E -P -x c "$1" | tr -d ' \t\n'; }
+plain "$directory/head.h" >"$directory/head.plain"
+plain examples/first.c >"$directory/first.plain"
+[[ -s $directory/head.plain ]] && cmp -s "$directory/head.plain" "$directory/first.plain"
+verdict "the head of pu.h and examples/first.c are the same program" $?
 
 # ---- the manual
 

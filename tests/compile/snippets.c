@@ -7,6 +7,7 @@
 #include "manual_several_series_at_once_and_starts_that_nobody_knows_2.h"
 #include "manual_mixed_effects.h"
 #include "manual_fit.h"
+#include "manual_a_gradient_by_hand.h"
 #include "manual_several_processes.h"
 #include "manual_priors.h"
 #include "manual_predict.h"
@@ -55,6 +56,22 @@ static void long_orders(void)
     static pu_real gamma[168], x[1000], y[1000];
     x[7] = 3;
     check("weekly", weekly(gamma, 2, x, y) == PU_OK && fabs((double)y[7] - 1.5) < 1e-6 && fabs((double)y[6]) < 1e-6);
+}
+
+/* "A gradient by hand": a rank one under noise of precision 4, which is found. */
+static void gradient_by_hand(void)
+{
+    enum { ROWS = 200, M = 4 };
+    static pu_real y[ROWS * M], z[ROWS];
+    pu_real Phi[M] = {PU_R(0.3), PU_R(0.3), PU_R(0.3), PU_R(0.3)}, psi[M] = {1, 1, 1, 1};
+    pu_data data = pu_data_full(ROWS, M, y);
+    double first = 0, last = 0;
+    pu_normals(8, 0, 0, 0, 3, 0, ROWS * M, y);
+    pu_normals(9, 0, 0, 0, 3, 0, ROWS, z);
+    for (int i = 0; i < ROWS * M; i++) y[i] = PU_R(0.5) * y[i] + z[i / M];
+    check("descend, no step", descend(M, 1, Phi, psi, &data, 0, &first) == PU_OK);
+    check("descend", descend(M, 1, Phi, psi, &data, 300, &last) == PU_OK);
+    check("what is found", last < first - 1 && fabs((double)psi[0] - 4) < 2 && fabs((double)Phi[0] - 1) < 0.3);
 }
 
 /* "Mixed effects": 6 users, 5 items, one rating missing, and a user that nobody knows. */
@@ -153,6 +170,7 @@ int main(void)
     check("fit_series", fit_series(y, LENGTH) == PU_OK);
     check("fit_by_team", team_of_one(y));
     long_orders();
+    gradient_by_hand();
     kept();
     pu_normals(6, 0, 0, 0, 3, 0, 3 * LENGTH, three);
     for (int t = 3; t < 3 * LENGTH; t++) three[t] += PU_R(0.8) * three[t / 3 * 3] + PU_R(0.5) * three[t - 3];

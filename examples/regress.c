@@ -578,7 +578,7 @@ static double draw_coefficients(const sheet *s, const fitted *r, FILE *file, dou
         fprintf(file, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", tick > -0.5 && tick < 0.5 ? "axis" : "grid", svg_x(&p, tick * step), p.top, p.bottom);
         svg_text(&p, svg_x(&p, tick * step), p.bottom + 18, "middle", text);
     }
-    svg_text(&p, (p.left + p.right) / 2, p.bottom + 40, "middle", "standard deviations of the response for one of the column");
+    svg_text(&p, (p.left + p.right) / 2, p.bottom + 40, "middle", "sd of the response for one sd of the column");
     for (i = 0; i < count; i++) {
         const double y = p.top + 14 + 16 * (double)i, unit = r->scale[chosen[i]] / r->scale[0], b = r->b[chosen[i]] * unit, e = 1.96 * r->sd[chosen[i]] * unit;
         fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\" font-size=\"12\">", p.left - 8, y + 4);

@@ -83,8 +83,9 @@ function look(frame) {
         // A part of a text, such as an exponent, belongs to its text.
         const text = element.closest("text"), picture = text.ownerSVGElement, frame = picture.getBoundingClientRect();
         const own = text.getBoundingClientRect();
-        // Boxes are higher than letters: across the text a sixth of that may be outside.
-        const high = Math.min(own.width, own.height) / 6, turned = /rotate/.test(text.getAttribute("transform"));
+        // Boxes are higher than letters: across the text a fifth of the font's size may be outside.
+        const scale = frame.width / (picture.viewBox.baseVal.width || frame.width);
+        const high = Math.max(parseFloat(style.fontSize) * scale / 5, 1), turned = /rotate/.test(text.getAttribute("transform"));
         const x = turned ? high : 1, y = turned ? 1 : high;
         if (own.left < frame.left - x || own.right > frame.right + x || own.top < frame.top - y || own.bottom > frame.bottom + y)
             wrong(`cut off at the edge of a picture: ${short(text.textContent)}`);

@@ -663,7 +663,7 @@ static double draw_shares(const result *r, FILE *file, double below)
     pu_int d;
     memset(&p, 0, sizeof p);
     p.file = file, p.below = below, p.top = 10, p.height = 160;
-    p.title = "share of the variance", p.x_label = "factor", p.y_label = "share of the variance, %";
+    p.title = "share of the variance", p.x_label = "factor", p.y_label = "share, %";
     p.x0 = 0.4, p.x1 = (double)D + 0.6;
     for (d = 0; d < D; d++) p.y1 = fmax(p.y1, 105 * r->share[d]);
     svg_begin(&p);

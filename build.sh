@@ -2,8 +2,8 @@
 # build.sh - the one entry point of pu: builds, tests, measures, installs. `./build.sh help` lists the commands.
 #
 # Everything it makes goes into build/. The sections below, top to bottom: settings, messages, tools, jobs, programs, commands.
-# Commands with many parts have files of their own, read when they are called: tests/{,cuda/,bench/}jobs.sh, tests/{lib,python}.sh
-# and examples/cmake/install.sh.
+# Commands with many parts have files of their own, read when they are called: tests/{,cuda/,bench/}jobs.sh, tests/{lib,python}.sh,
+# examples/gallery.sh and examples/cmake/install.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -35,6 +35,7 @@ commands
   demo [args]         build the demo and run it on built-in data: build/demo/report.html; the default command
   examples [name ...] build examples/*.c, or those named, into build/examples/; where mpicc is, also
                       noisy_ar_mpi, mixed_mpi and ratings_mpi, for several processes
+  gallery             draw the pictures of docs/gallery.md again, and that page (gallery screenshots: those of the README)
   test                build and run the tests, but for those that take long and repeat what others show
   test all            all of them
   test rest           those that plain test leaves out
@@ -365,9 +366,10 @@ main()
         cuda)  . tests/cuda/jobs.sh ;;
         install | uninstall) . examples/cmake/install.sh ;;
         lib)   . tests/lib.sh ;;
+        gallery) . examples/gallery.sh ;;
     esac
     case $command in
-        demo | examples | test | bench | cuda | lib | install | uninstall | clean) "cmd_$command" "$@" ;;
+        demo | examples | gallery | test | bench | cuda | lib | install | uninstall | clean) "cmd_$command" "$@" ;;
         help | -h | --help) help ;;
         *)
             warn "unknown command: $command"

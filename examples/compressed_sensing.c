@@ -2,7 +2,7 @@
 
    cc -O3 -march=native -fopenmp -I. examples/compressed_sensing.c -o compressed_sensing -lm
    nvcc -O3 -x cu -DPU_CUDA -I. examples/compressed_sensing.c -o compressed_sensing -lcublas -lcufft -lcurand       (for --device cuda)
-   ./compressed_sensing --picture digits.png
+   ./compressed_sensing --picture digits.png --report digits.html
    ./compressed_sensing --images images.idx --labels labels.idx --digit 3 --count 10 --picture digits.png
 
    N images of one digit; of the D frequencies of each, a random share is measured, another one for every image, with noise.
@@ -35,14 +35,23 @@
 #include "common/picture.h"
 #include "common/strokes.h"
 #include "common/sensing.h"
+#include "common/report.h"
 
 typedef struct {
     long digit, count, size, shrink, trace;
     double share, noise, start_noise, hold, least_noise;
     int paper, plain, schedule, plain_variance, constant_precond, warm, fresh;
-    const char *images, *labels, *picture;
+    const char *images, *labels, *picture, *svg, *report;
     fit_flags fit;
 } flags;
+
+/* What the pictures of the way need. */
+enum { CURVE_POINTS = 20 };
+
+typedef struct {
+    int points;
+    double step[CURVE_POINTS + 2], error[CURVE_POINTS + 2], noise[CURVE_POINTS + 2]; /* errors in percent */
+} error_curve;
 
 /* ---- images ---- */
 
@@ -83,6 +92,12 @@ static void read_images(const flags *f, scene *s)
 
 /* ---- fitting ---- */
 
+static void curve_add(error_curve *c, double step, double error, double noise)
+{
+    c->step[c->points] = step, c->error[c->points] = error, c->noise[c->points] = noise;
+    c->points++;
+}
+
 typedef struct { /* for the progress of a fit */
     fit_flags *fit; /* first: fit_progress wants it */
     const flags *f;
@@ -92,6 +107,8 @@ typedef struct { /* for the progress of a fit */
     const pu_options *options;
     pu_workspace ws;
     pu_real *mean;
+    pu_int before, steps; /* steps of an earlier part of the fit; of all parts */
+    error_curve *curve;       /* NULL: nobody wants it */
 } watcher;
 
 /* The model's own set with beta held down. The program fits one model, so that this can be kept here. */
@@ -145,21 +162,30 @@ static void fit(const flags *f, pu_model *model, const pu_data *data, pu_fit_opt
     if (hold > f->least_noise && steps > 1) fit_part(hold, steps * 3 / 5 + 1, model, data, options, ws, theta, &first);
     *report = first;
     if (first.step < steps && !fit_interrupted) {
+        ((watcher *)options->user)->before = first.step;
         fit_part(f->least_noise, steps - first.step, model, data, options, ws, theta, report);
         report->step += first.step, report->seconds += first.seconds;
     }
     free(held.theta);
 }
 
-/* With --trace the error on the way; the fit never learns of it. */
+/* With --trace the error on the way, and with a picture of it; the fit never learns of it. */
 static int watch(const pu_fit_report *now, void *user)
 {
     watcher *w = (watcher *)user;
-    if (w->f->trace && (now->step % w->f->trace == 0 || now->step == now->steps)) {
+    const pu_int step = w->before + now->step, each = (w->steps + CURVE_POINTS - 1) / CURVE_POINTS;
+    const int told = w->f->trace && (now->step % w->f->trace == 0 || now->step == now->steps);
+    const int drawn = w->curve && w->curve->points < CURVE_POINTS && (step == 1 || step % each == 0) && step < w->steps;
+    const double log_beta = (double)now->theta[w->s->D];
+    double error;
+    if (told || drawn) {
         scene_posterior(w->model, now->theta, w->data, w->options, &w->ws, w->mean, NULL);
-        printf("  step %4ld  objective %12.6g  beta %10.4g  NRMSE %6.2f %%\n", (long)now->step, now->objective,
-               exp((double)now->theta[w->s->D]) / (w->f->plain ? (double)w->s->D : 1), scene_error(w->s, w->mean));
+        error = scene_error(w->s, w->mean);
+        if (told)
+            printf("  step %4ld  objective %12.6g  beta %10.4g  NRMSE %6.2f %%\n", (long)now->step, now->objective,
+                   exp(log_beta) / (w->f->plain ? (double)w->s->D : 1), error);
         fflush(stdout);
+        if (drawn) curve_add(w->curve, (double)step, error, exp(-0.5 * log_beta));
     }
     return fit_progress(now, w->fit);
 }
@@ -183,11 +209,149 @@ static void draw(const flags *f, const scene *s, const pu_real *mean, const pu_r
     picture_free(&p);
 }
 
+/* ---- the page ---- */
+
+enum { SHOWN = 3, ROWS = 10 }; /* images of the page, rows of its table */
+
+static void curve_draw(const error_curve *c, double blind, FILE *file, int standalone)
+{
+    const double ends[2] = {0, c->points ? c->step[c->points - 1] : 1}, without[2] = {blind, blind};
+    double low = blind, high = blind;
+    svg_plot p;
+    int i;
+    for (i = 0; i < c->points; i++) low = fmin(low, c->error[i]), high = fmax(high, c->error[i]);
+    memset(&p, 0, sizeof p);
+    p.file = file, p.standalone = standalone, p.title = "error of the reconstruction during the fit";
+    p.x_label = "steps of the optimiser", p.y_label = "error of the images (%)", p.top = 30;
+    p.x1 = ends[1], p.y0 = fmax(low / 1.3, 1e-6), p.y1 = fmax(high * 1.3, 2e-6), p.log_y = 1;
+    svg_begin(&p);
+    svg_legend(&p, "c2", '-', "reconstruction"), svg_legend(&p, "c1", '=', "zero-filled inverse");
+    svg_line(&p, 2, ends, without, "c1", 1, 0);
+    svg_line(&p, c->points, c->step, c->error, "c2", 0, 1);
+    svg_end(&p);
+}
+
+/* One of the four pictures of an image, with its name and, where it has one, its error. */
+static void page_tile(const report_page *page, const scene *s, const pu_real *values, double high, const char *name, double error)
+{
+    picture p = picture_new((long)s->cols, (long)s->rows);
+    picture_tile(&p, 0, 0, s->rows, s->cols, values, 0, high);
+    report_figure(page);
+    picture_embed(&p, page->file, name);
+    if (error == error) report_caption(page, "%s: %.1f %%", name, error);
+    else report_caption(page, "%s", name);
+    picture_free(&p);
+}
+
+static double image_error(const scene *s, const pu_real *guess, pu_int n)
+{
+    return 100 * relative_error(s->D, guess + n * s->D, s->truth + n * s->D);
+}
+
+static void page_pictures(const report_page *page, const scene *s, const pu_real *mean, const pu_real *variance)
+{
+    const pu_int shown = s->N < SHOWN ? s->N : (pu_int)SHOWN;
+    pu_real *deviation = need_reals(shown * s->D);
+    double largest = 1e-30;
+    pu_int i;
+    for (i = 0; i < shown * s->D; i++) {
+        deviation[i] = (pu_real)sqrt((double)variance[i]);
+        largest = fmax(largest, (double)deviation[i]);
+    }
+    for (i = 0; i < shown; i++) {
+        fprintf(page->file, "<div class=\"pictures ink%s\">\n", s->cols > 64 ? " smooth" : "");
+        page_tile(page, s, s->truth + i * s->D, 1, "truth", (double)NAN);
+        page_tile(page, s, s->filled + i * s->D, 1, "zero-filled", image_error(s, s->filled, i));
+        page_tile(page, s, mean + i * s->D, 1, "restored", image_error(s, mean, i));
+        page_tile(page, s, deviation + i * s->D, largest, "its deviation", (double)NAN);
+        fprintf(page->file, "</div>\n");
+    }
+    report_text(page, "Compare the third picture of a row with the first; percentages are errors relative to it. The last has the standard "
+                      "deviation of each pixel, black where it is largest, %.2g, of pixels that reach from 0 to 1.", largest);
+    free(deviation);
+}
+
+/* Of the pixels that are ink, and of those that are paper: how many there are, and the share within 1.96 standard deviations. */
+static void page_inside(const report_page *page, const scene *s, const pu_real *mean, const pu_real *variance)
+{
+    double count[2] = {0, 0}, inside[2] = {0, 0}, square[2] = {0, 0};
+    pu_int i;
+    int k;
+    for (i = 0; i < s->N * s->D; i++) {
+        const double off = fabs((double)mean[i] - (double)s->truth[i]);
+        k = s->truth[i] > PU_R(0);
+        count[k]++, square[k] += off * off, inside[k] += off <= 1.96 * sqrt((double)variance[i]);
+    }
+    report_section(page, "Are the standard deviations right?");
+    report_table(page, "pixels|how many|typical error|within 1.96 sd");
+    for (k = 1; k >= 0; k--) {
+        if (count[k] <= 0) continue;
+        report_row(page, k ? "ink" : "paper");
+        report_cell(page, 0, "%.0f", count[k]), report_cell(page, 0, "%.2g", sqrt(square[k] / count[k]));
+        report_cell(page, 0, "%.1f %%", 100 * inside[k] / count[k]);
+    }
+    report_table_end(page, "Right would be 95 %. They are those of the model with its parameters taken for known; paper that the model has found to be "
+                           "zero has a standard deviation of nearly nothing.");
+}
+
+static void page_images(const report_page *page, const scene *s, const pu_real *mean)
+{
+    char text[120];
+    pu_int n;
+    report_section(page, "Each image");
+    report_table(page, "image|zero-filled|reconstruction");
+    for (n = 0; n < s->N && n < ROWS; n++) {
+        const double before = image_error(s, s->filled, n), after = image_error(s, mean, n);
+        snprintf(text, sizeof text, "%ld", (long)n + 1);
+        report_row(page, text);
+        report_cell(page, before < after, "%.1f %%", before), report_cell(page, after <= before, "%.1f %%", after);
+    }
+    snprintf(text, sizeof text, "Errors relative to the image. The first %d of %ld.", ROWS, (long)s->N);
+    report_table_end(page, s->N > ROWS ? text : "Errors relative to the image.");
+}
+
+/* The first point of the curve from which on the error stays below twice the last one's. */
+static double settled(const error_curve *c)
+{
+    int i = c->points - 1;
+    while (i > 0 && c->error[i - 1] < 2 * c->error[c->points - 1]) i--;
+    return c->step[i];
+}
+
+/* error, blind: of all images, in percent; noise: found, and true, for the unitary transform */
+static void page_write(const flags *f, const scene *s, const error_curve *c, const pu_real *mean, const pu_real *variance, double error, double blind,
+                       double noise, double true_noise, const char *told, int argc, char **argv, int count, const option *list)
+{
+    report_page page = report_open(f->report, "compressed_sensing: report");
+    if (!f->report) return;
+    report_answer(&page, "%ld image%s of %ld \xc3\x97 %ld from %.3g %% of %s frequencies: the reconstruction is off by %.1f %%, the zero-filled "
+                         "inverse transform by %.1f %%.", (long)s->N, s->N > 1 ? "s" : "", (long)s->rows, (long)s->cols, 100 * f->share,
+                  s->N > 1 ? "their" : "its", error, blind);
+    if (fit_interrupted) report_text(&page, "Interrupted: this is the state after its last step.");
+    if (error > 0.5 * blind)
+        report_text(&page, "That is not much better. What helps is in the head of the program: more images or a larger share, "
+                           "--warm with --gradient output, and more steps.");
+    page_pictures(&page, s, mean, variance);
+    report_section(&page, "The way there");
+    report_figure(&page);
+    curve_draw(c, blind, page.file, 0);
+    if (c->points > 1)
+        report_caption(&page, "The model is not told which pixels are paper; it finds them. From step %.0f on the error is below twice that of the end.%s",
+                       settled(c), f->hold > f->least_noise ? " For the first three fifths of the steps the noise is held up: first the outlines, then the "
+                                                              "details." : "");
+    else report_caption(&page, "There are too few steps to see a way.");
+    report_text(&page, "The noise of the measurements is %.4g; found: %.4g. %s.", true_noise, noise, told);
+    page_inside(&page, s, mean, variance);
+    page_images(&page, s, mean);
+    report_close(&page, argc, argv, count, list);
+}
+
 int main(int argc, char **argv)
 {
     static const pu_schedule schedules[] = {PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAIL};
     flags f;
-    option list[FIT_FLAGS + 20];
+    option list[FIT_FLAGS + 22];
+    static error_curve way;
     scene s;
     watcher w;
     pu_op Phi;
@@ -238,6 +402,8 @@ int main(int argc, char **argv)
                              &f.fresh);
     list[count++] = opt_number("trace", "print the error every so many steps (0 = never)", &f.trace, 0, 1000000);
     list[count++] = opt_text("picture", "truth, inverse, reconstruction, deviation as .png, .pgm or .html", &f.picture);
+    list[count++] = opt_text("svg", "draw the error during the fit into this file (20 posteriors more)", &f.svg);
+    list[count++] = opt_text("report", "write a page with pictures and tables to this file (HTML; likewise)", &f.report);
     count += fit_flags_table(&f.fit, list + count);
     options_read(argc, argv, "compressed_sensing",
                  "Images from a part of their Fourier transform, by sparse Bayesian learning.", count, list);
@@ -246,7 +412,7 @@ int main(int argc, char **argv)
     if (f.labels && !f.images) fail(2, "--labels", "needs --images");
     if (f.picture && !picture_ends(f.picture, ".png") && !picture_ends(f.picture, ".pgm") && !picture_ends(f.picture, ".html"))
         fail(2, "--picture", "needs a name that ends in .png, .pgm or .html");
-    file_ready(f.picture);
+    file_ready(f.picture), file_ready(f.svg), file_ready(f.report);
     device_open();
 
     s.N = f.count;
@@ -272,15 +438,24 @@ int main(int argc, char **argv)
     options.gradient.constant_precond = f.constant_precond;
     options.fixed_probes = options.warm_start = f.warm;
     w.fit = &f.fit, w.f = &f, w.s = &s, w.model = &model, w.data = &data, w.options = &options.gradient, w.mean = mean;
+    w.steps = options.steps, w.curve = f.svg || f.report ? &way : NULL;
     options.progress = watch, options.user = &w;
     fit(&f, &model, &data, &options, &ws, theta, &report);
 
-    scene_posterior(&model, theta, &data, &options.gradient, &ws, mean, f.picture ? variance : NULL);
+    scene_posterior(&model, theta, &data, &options.gradient, &ws, mean, f.picture || f.report ? variance : NULL);
     error = scene_error(&s, mean), beta = exp((double)theta[s.D]) / (f.plain ? (double)s.D : 1);
     accurate = options.gradient;
     if (accurate.kind != PU_EXACT) accurate.solve.tolerance = 1e-5, accurate.solve.iterations = 1000; /* not unrolled */
     fit_nll(&model, theta, &data, &accurate, &ws, &nll, &nll_se, &report.last);
     if (f.picture) draw(&f, &s, mean, variance);
+    curve_add(&way, (double)report.step, error, exp(-0.5 * (double)theta[s.D]));
+    if (f.svg) {
+        FILE *file = file_open(f.svg);
+        curve_draw(&way, blind, file, 1);
+        file_close(file, f.svg);
+    }
+    page_write(&f, &s, &way, mean, variance, error, blind, exp(-0.5 * (double)theta[s.D]), f.noise / (f.plain ? sqrt((double)s.D) : 1),
+               report.last.plan, argc, argv, count, list);
     if (!f.fit.quiet) {
         printf("%s %ld: %ld images of %ld x %ld, %.3g %% of the frequencies, noise %g (%s transform)\n",
                f.images ? "digit" : "drawn digit", f.digit, (long)s.N, (long)s.rows, (long)s.cols, 100 * f.share, f.noise,

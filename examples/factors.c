@@ -672,7 +672,7 @@ static double draw_shares(const result *r, FILE *file, double below)
     pu_int d;
     memset(&p, 0, sizeof p);
     p.file = file, p.below = below, p.top = 10, p.height = 160;
-    p.title = "share of the variance", p.x_label = "factor", p.y_label = "share of the variance, %";
+    p.title = "share of the variance", p.x_label = "factor", p.y_label = "share, %";
     p.x0 = 0.5, p.x1 = fmax((double)D, 8) + 0.5; /* whole numbers on the axis */
     for (d = 0; d < D; d++) p.y1 = fmax(p.y1, 105 * r->share[d]);
     svg_begin(&p);
@@ -715,9 +715,10 @@ static double draw_biplot(const sheet *s, const result *r, const double *two, pu
     const pu_int D = r->fit->factors;
     double *x = (double *)need_bytes((size_t)(2 * rows) * sizeof *x), *y = x + rows, most = 0, longest = 0;
     unsigned char *drawn = (unsigned char *)need_bytes((size_t)s->m);
+    double named[2][12]; /* where names begin, for none is written upon another */
     svg_plot p;
     pu_int i, j;
-    int arrows;
+    int arrows, names = 0, k;
     for (i = 0; i < rows; i++) x[i] = two[2 * i], y[i] = two[2 * i + 1], most = fmax(most, fmax(fabs(x[i]), fabs(y[i])));
     memset(&p, 0, sizeof p);
     if (!(most > 0)) most = 1;
@@ -738,10 +739,13 @@ static double draw_biplot(const sheet *s, const result *r, const double *two, pu
         if (best < 0) break;
         drawn[best] = 1;
         u = r->loading[best * D] / s->unit[best] / longest * 0.85 * most, v = r->loading[best * D + 1] / s->unit[best] / longest * 0.85 * most;
-        fprintf(file, "<g class=\"c1\"><path class=\"line\" d=\"M%.1f %.1fL%.1f %.1f\"/></g>\n", svg_x(&p, 0), svg_y(&p, 0), svg_x(&p, u),
-                svg_y(&p, v));
-        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"12\">", svg_x(&p, u) + (u < 0 ? -4 : 4),
-                svg_y(&p, v) + (v < 0 ? 12 : -2), u < 0 ? "end" : "start");
+        fprintf(file, "<g class=\"c1\"><path class=\"line\" d=\"M%.1f %.1fL%.1f %.1f\"/></g>\n", svg_x(&p, 0), svg_y(&p, 0), svg_x(&p, u), svg_y(&p, v));
+        named[0][names] = svg_x(&p, u) + (u < 0 ? -4 : 4), named[1][names] = svg_y(&p, v) + (v < 0 ? 12 : -2);
+        for (k = 0; k < names; k++)
+            if (fabs(named[1][k] - named[1][names]) < 12 && fabs(named[0][k] - named[0][names]) < 100) break;
+        if (k < names) continue;
+        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"12\">", named[0][names], named[1][names], u < 0 ? "end" : "start");
+        names++;
         frame_label(file, column_name(s, best), 14);
         fprintf(file, "</text>\n");
     }

@@ -314,7 +314,7 @@ static int make_tiles(const scene *s, const pu_real *mean, const pu_real *deviat
     t[n++] = make_tile(s, s->y, "what is there", scale, low, high);
     t[n++] = make_tile(s, mean, "filled in", scale, low, high);
     if (s->z) t[n++] = make_tile(s, s->z, "the truth", scale, low, high);
-    t[n++] = make_tile(s, deviation, "standard deviations", &picture_doubt, least, most);
+    t[n++] = make_tile(s, deviation, "deviations", &picture_doubt, least, most);
     return n;
 }
 

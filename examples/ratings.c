@@ -3,7 +3,7 @@
    cc -O3 -march=native -fopenmp -I. examples/ratings.c -o ratings -lm
    mpicc -O3 -march=native -DPU_MPI -I. examples/ratings.c -o ratings_mpi -lm                 (then mpirun -n 4 ./ratings_mpi ..)
    nvcc -O3 -x cu -DPU_CUDA -I. examples/ratings.c -o ratings -lcublas -lcufft -lcurand       (for --device cuda)
-   ./ratings --data ratings.csv --recommend 1 --save films.model
+   ./ratings --data ratings.csv --recommend 1 --save films.model --report ratings.html
    ./ratings --load films.model --data new_users.csv --recommend all        (no fit: what is known of these users, and the model)
    ./ratings --load films.model --data ratings.csv --predict pairs.csv --predictions answers.csv
 
@@ -34,8 +34,10 @@
 #include "common/movielens.h"
 #include "common/ratings.h"
 #include "common/ratings_model.h"
+#include "common/report.h"
+#include "common/ratings_page.h"
 
-enum { TOP = 100 }; /* most recommendations */
+enum { TOP = 100, PAGE_USERS = 3 }; /* most recommendations; most users whose recommendations a page has */
 
 typedef struct {
     fit_flags flags; /* first: pu_fit's user pointer serves the progress line, too */
@@ -44,8 +46,10 @@ typedef struct {
     double loadings_prior, graded, means_prior, noise_prior; /* precisions; negative = from the data, see "priors" */
     double epsilon;
     int paper, schedule, decay, no_validation, train_nll;
-    const char *path, *checkpoint, *resume, *save, *load, *recommend, *predict, *predictions, *simulate, *curve;
+    const char *path, *checkpoint, *resume, *save, *load, *recommend, *predict, *predictions, *simulate, *curve, *svg, *report;
     FILE *curve_file;
+    ratings_way way;         /* of a page */
+    double before, error;    /* steps of the pilot; the last validation error, until it is in `way` (NAN: it is) */
     ratings r;
     pu_options posterior;
     pu_workspace ws;
@@ -101,7 +105,7 @@ static double validate(pu_model *model, const pu_real *theta, void *user)
     (void)theta; /* to which Adam has set the model */
     error = ratings_rmse(&a->r, &model->lgm, &a->r.valid, &a->posterior, &a->ws);
     if (!a->flags.quiet) printf("  validation RMSE %.4f\n", error), fflush(stdout);
-    return error;
+    return a->error = error;
 }
 
 /* ---- priors -----------------------------------------------------------------------------------------------------
@@ -295,6 +299,7 @@ static int progress(const pu_fit_report *now, void *user)
 {
     app *a = (app *)user;
     if (a->curve_file) fprintf(a->curve_file, "%ld,%.9g,%.9g\n", (long)now->step, now->objective, now->gradient);
+    if (a->error == a->error) ratings_way_add(&a->way, a->before + (double)now->step, a->error), a->error = (double)NAN;
     return fit_progress(now, user);
 }
 
@@ -426,7 +431,7 @@ static void fit(app *a, pu_fit_options *options, pu_real *theta, pu_fit_report *
     }
     first = need_reals(a->model.params);
     memcpy(first, theta, (size_t)a->model.params * sizeof *theta);
-    options->steps -= options->steps / 2;
+    options->steps -= options->steps / 2, a->before = (double)e.step;
     fit_run(&a->model, &a->share, options, &a->ws, theta, report);
     if (e.best_step >= 0 && !(report->best < e.best)) { /* the pilot was better */
         pu_report told;
@@ -532,43 +537,60 @@ static pu_options exactly(const app *a)
 /* Numbers of items: those of the model. */
 static const int64_t *item_ids(const app *a) { return a->load ? a->saved.item_id : a->r.all.item_id; }
 
+/* What is recommended to a user. */
+typedef struct {
+    int count;
+    long known; /* ratings of this user */
+    double middle; /* the mean of these */
+    int64_t id[TOP];
+    pu_real mean[TOP], sd[TOP], sd_rating[TOP]; /* of the expected rating, and of a rating */
+} top_items;
+
 /* The items with the highest expected rating among those that this user has not rated, given all ratings of the user. */
-static void recommend_to(app *a, pu_int place, json *out, int alone)
+static void top_find(app *a, pu_int place, top_items *t)
 {
     const pu_int M = a->model.lgm.Phi->rows;
     const int64_t *const ids = item_ids(a);
-    pu_real *mean = need_reals(M), *variance = need_reals(M), best[TOP], sd[TOP];
-    int64_t id[TOP];
+    pu_real *mean = need_reals(3 * M), *variance = mean + M, *noisy = mean + 2 * M;
     const pu_options exact = exactly(a);
     ratings_known k = known(a, place);
-    pu_int start[2] = {0, 0}, i, n, count = 0;
+    pu_int start[2] = {0, 0}, i, n;
     pu_predict_result p;
     pu_data one;
     pu_report report;
     start[1] = k.count;
     one = pu_data_lists(1, M, start, k.item, k.y);
     memset(&p, 0, sizeof p);
-    p.mean = mean, p.fit = variance;
+    p.mean = mean, p.fit = variance, p.variance = noisy;
     need(pu_predict(&a->model.lgm, &one, &exact, &a->ws, &p, &report), &report);
+    for (t->middle = 0, i = 0; i < k.count; i++) t->middle += (double)k.y[i] / (double)k.count;
     for (i = 0; i < k.count; i++) mean[k.item[i]] = -PU_R(1e30); /* seen already */
-    if (!a->flags.quiet)
-        printf("\nfor user %lld, who has rated %ld:\n    item  expected rating\n", (long long)a->r.all.user_id[place], (long)k.count);
-    for (; count < a->top && count < M - k.count; count++) {
+    for (t->known = (long)k.count, t->count = 0; t->count < a->top && t->count < M - k.count; t->count++) {
         for (n = 0, i = 1; i < M; i++)
             if (mean[i] > mean[n]) n = i;
-        best[count] = (pu_real)ratings_clip(&a->r, (double)mean[n]), sd[count] = (pu_real)sqrt((double)variance[n]);
-        id[count] = ids[n];
-        if (!a->flags.quiet) printf("%8lld  %.2f +- %.2f\n", (long long)ids[n], (double)best[count], (double)sd[count]);
+        t->mean[t->count] = (pu_real)ratings_clip(&a->r, (double)mean[n]), t->sd[t->count] = (pu_real)sqrt((double)variance[n]);
+        t->sd_rating[t->count] = (pu_real)sqrt((double)noisy[n]), t->id[t->count] = ids[n];
         mean[n] = -PU_R(1e30);
     }
+    free(mean), free(k.item), free(k.y);
+}
+
+static void recommend_to(app *a, pu_int place, json *out, int alone)
+{
+    top_items t;
+    int i;
+    top_find(a, place, &t);
+    if (!a->flags.quiet)
+        printf("\nfor user %lld, who has rated %ld:\n    item  expected rating\n", (long long)a->r.all.user_id[place], t.known);
+    for (i = 0; i < t.count && !a->flags.quiet; i++)
+        printf("%8lld  %.2f +- %.2f\n", (long long)t.id[i], (double)t.mean[i], (double)t.sd[i]);
     if (!alone && out->file) fprintf(out->file, "%s\n  \"recommended_to_%lld\": {", out->keys++ ? "," : "", (long long)a->r.all.user_id[place]), out->keys = 0;
     json_key(out, "recommended");
-    for (i = 0; i < count && out->file; i++) fprintf(out->file, "%s%lld", i ? ", " : "[", (long long)id[i]);
-    if (out->file) fprintf(out->file, count ? "]" : "[]");
-    json_array(out, "recommended_mean", count, best);
-    json_array(out, "recommended_sd", count, sd);
+    for (i = 0; i < t.count && out->file; i++) fprintf(out->file, "%s%lld", i ? ", " : "[", (long long)t.id[i]);
+    if (out->file) fprintf(out->file, t.count ? "]" : "[]");
+    json_array(out, "recommended_mean", t.count, t.mean);
+    json_array(out, "recommended_sd", t.count, t.sd);
     if (!alone && out->file) fprintf(out->file, "\n  }");
-    free(mean), free(variance), free(k.item), free(k.y);
 }
 
 /* --recommend: a user, several with commas between, or all. write = 0: whether there are such users is all that is wanted. */
@@ -692,11 +714,243 @@ static void save_ready(const char *path)
     file_ready(path);
 }
 
+/* ---- the page ---------------------------------------------------------------------------------------------------- */
+
+typedef struct { /* what the page tells beside the recommendations */
+    const pu_fit_report *fit;
+    double test;
+    ratings_rival rival;
+    ratings_check_record check;
+} page_facts;
+
+static void page_answer(const app *a, const report_page *page, const page_facts *facts)
+{
+    const double test = facts->test, mean = facts->rival.mean;
+    if (!(test == test)) {
+        report_answer(page, "What a model of %ld items, with %ld factors, recommends to users it need not have met.", (long)a->saved.items,
+                      (long)a->saved.factors);
+        return;
+    }
+    report_answer(page, "A rating is predicted to within %.3f (root mean square, %ld test ratings, on a scale from %g to %g); the mean of the item "
+                        "is off by %.3f.", test, a->r.total[RATINGS_TEST], a->r.all.low, a->r.all.high, mean);
+    if (fit_interrupted) report_text(page, "Interrupted: this is the state after its last step.");
+    report_text(page, "%ld ratings of %ld items by %ld users. %s", a->r.total[0] + a->r.total[1] + a->r.total[2], (long)a->r.items, (long)a->r.users,
+                test >= facts->rival.both ? "The means of item and user together do as well or better: the factors have found nothing that counts."
+                : test > 0.98 * facts->rival.both ? "The means of item and user together come within 2 % of that: the factors add little."
+                                                   : "What the factors know beyond the means of item and user is in the table below.");
+}
+
+static void page_rivals(const report_page *page, const page_facts *facts)
+{
+    static const char *const name[3] = {"mean of the item", "mean of the item, offset of the user", "factors"};
+    const double error[3] = {facts->rival.mean, facts->rival.both, facts->test}, least = fmin(error[0], fmin(error[1], error[2]));
+    int i;
+    report_table(page, "prediction|test error|gain");
+    for (i = 0; i < 3; i++) {
+        report_row(page, name[i]);
+        report_cell(page, error[i] <= least, "%.4f", error[i]);
+        if (i == 0) report_cell(page, 0, "-");
+        else report_cell(page, 0, "%.1f %%", 100 * (1 - error[i] / error[0]));
+    }
+    report_table_end(page, "Root mean square errors of the test ratings, and how much less they are than the first. All three know the training ratings and "
+                           "nothing else.");
+}
+
+static void page_way(const app *a, const report_page *page, const page_facts *facts)
+{
+    const double each = (double)a->each;
+    report_section(page, "Learning curve");
+    if (a->way.points == 0) {
+        report_text(page, "There was no validation on the way.");
+        return;
+    }
+    report_figure(page);
+    (void)ratings_draw_way(&a->way, each, (double)facts->fit->best_step, facts->rival.valid_mean, page->file, 0);
+    report_caption(page, "Error of %ld validation ratings, which the fit does not see. It was least, %.4f, after %.3g of %.3g passes; the parameters of "
+                         "then are kept.%s%s", a->r.total[RATINGS_VALID], facts->fit->best, (double)facts->fit->best_step / each,
+                   (double)facts->fit->step / each,
+                   a->before > 0 ? " The first part, at a constant rate, is to find how strong the priors are; the second begins from its best point." : "",
+                   facts->fit->resumed ? " The passes before the checkpoint that it went on from are not drawn." : "");
+}
+
+static void page_check(const report_page *page, const ratings_check_record *c)
+{
+    static const double level[4] = {0.5, 0.8, 0.9, 0.95}, wide[4] = {0.674490, 1.281552, 1.644854, 1.959964};
+    double error, sd, se;
+    char text[40];
+    int i;
+    report_section(page, "Do the intervals hold?");
+    if (c->count == 0) {
+        report_text(page, "There are no test ratings of users with training ratings.");
+        return;
+    }
+    ratings_errors(c, 0, c->count, &error, &sd);
+    report_figure(page);
+    (void)ratings_draw_check(c, page->file, 0);
+    report_caption(page, "%ld test ratings of %ld users, in groups by how certain they were said to be. On the dashed line errors are as large as "
+                         "predicted; over all they are %.2f times that. Bars: 95 %% intervals.", c->count, c->users, error / sd);
+    report_table(page, "interval|of the test ratings within");
+    for (i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, "%.0f %%", 100 * level[i]);
+        report_row(page, text);
+        report_cell(page, 0, "%.1f %%", 100 * ratings_inside(c, wide[i]));
+    }
+    se = 100 * sqrt(0.95 * 0.05 / (double)c->count);
+    snprintf(text, sizeof text, "%.1f", 1.96 * se);
+    report_table_end(page, "Intervals of a normal distribution, with the parameters taken for known. Ratings are few whole or half steps, so that shares "
+                           "below 95 % need not fit exactly.");
+    if (fabs(ratings_inside(c, wide[3]) - 0.95) * 100 <= 1.96 * se)
+        report_text(page, "The 95 %% intervals hold as often as they should, as far as this many ratings tell (+- %s %%).", text);
+    else
+        report_text(page, "The 95 %% intervals hold %s often than they should: by %.1f points, where chance explains %s.",
+                    ratings_inside(c, wide[3]) < 0.95 ? "less" : "more", 100 * fabs(ratings_inside(c, wide[3]) - 0.95), text);
+}
+
+/* Errors by how many training ratings the item has. */
+static void page_items(const report_page *page, const page_facts *facts)
+{
+    static const long from[5] = {0, 5, 20, 100, LONG_MAX};
+    const ratings_check_record *c = &facts->check;
+    int k;
+    if (c->count == 0) return;
+    report_section(page, "Known and unknown items");
+    report_table(page, "training ratings of the item|test ratings|error|predicted");
+    for (k = 0; k < 4; k++) {
+        double count = 0, error = 0, sd = 0;
+        char text[60];
+        long i;
+        for (i = 0; i < c->count; i++) {
+            const ratings_checked *one = &c->at[i];
+            const long n = (long)facts->rival.count[one->item];
+            if (n < from[k] || n >= from[k + 1]) continue;
+            count++, error += (one->y - one->mean) * (one->y - one->mean), sd += one->sd * one->sd;
+        }
+        if (count < 1) continue;
+        if (k < 3) snprintf(text, sizeof text, "%ld to %ld", from[k], from[k + 1] - 1);
+        else snprintf(text, sizeof text, "%ld or more", from[k]);
+        report_row(page, text);
+        report_cell(page, 0, "%.0f", count), report_cell(page, 0, "%.3f", sqrt(error / count)), report_cell(page, 0, "%.3f", sqrt(sd / count));
+    }
+    report_table_end(page, "Root mean squares. Predicted: the standard deviation that the model gives such a rating.");
+}
+
+static void page_top(app *a, const report_page *page, pu_int place)
+{
+    top_items t;
+    svg_plot p;
+    double low, high;
+    int i, clear = 0;
+    top_find(a, place, &t);
+    if (t.count == 0) {
+        report_text(page, "User %lld has rated every item.", (long long)a->r.all.user_id[place]);
+        return;
+    }
+    low = t.known ? t.middle : (double)t.mean[0], high = low;
+    for (i = 0; i < t.count; i++) {
+        const double mean = (double)t.mean[i], half = 1.96 * (double)t.sd[i];
+        low = fmin(low, mean - half), high = fmax(high, mean + half);
+        clear += mean - half > t.middle;
+    }
+    memset(&p, 0, sizeof p);
+    p.file = page->file, p.title = "recommendations", p.top = 30, p.height = 180, p.x_label = "recommendation", p.y_label = "expected rating";
+    p.x0 = 0, p.x1 = t.count + 1, p.y0 = fmax(low - 0.1, a->r.all.low), p.y1 = fmin(high + 0.1, a->r.all.high);
+    report_figure(page);
+    svg_begin(&p);
+    svg_legend(&p, "c2", '.', "expected, 95 %");
+    if (t.known) {
+        const double ends[2] = {p.x0, p.x1}, middle[2] = {t.middle, t.middle};
+        svg_legend(&p, "note", '=', "mean of this user");
+        svg_line(&p, 2, ends, middle, "note", 1, 0);
+    }
+    for (i = 0; i < t.count; i++)
+        svg_interval(&p, i + 1, (double)t.mean[i] - 1.96 * (double)t.sd[i], (double)t.mean[i], (double)t.mean[i] + 1.96 * (double)t.sd[i], "c2");
+    svg_end(&p);
+    if (t.known)
+        report_caption(page, "User %lld has rated %ld items, %.2f in the mean. Of the %d best others %d lie above that with their whole interval.",
+                       (long long)a->r.all.user_id[place], t.known, t.middle, t.count, clear);
+    else
+        report_caption(page, "User %lld has rated nothing that the model knows: these are the items that people in general like.",
+                       (long long)a->r.all.user_id[place]);
+    report_table(page, "item|expected|95 % of that|95 % of a rating");
+    for (i = 0; i < t.count; i++) {
+        const double mean = (double)t.mean[i], half[2] = {1.96 * (double)t.sd[i], 1.96 * (double)t.sd_rating[i]};
+        char text[40];
+        int k;
+        snprintf(text, sizeof text, "%lld", (long long)t.id[i]);
+        report_row(page, text);
+        report_cell(page, 0, "%.2f", mean);
+        for (k = 0; k < 2; k++) report_cell(page, 0, "%.2f to %.2f", ratings_clip(&a->r, mean - half[k]), ratings_clip(&a->r, mean + half[k]));
+    }
+    report_table_end(page, "The first interval is where the mean of many such ratings lies, the second where one rating lies; both within the scale.");
+}
+
+/* Of the users of --recommend the first few; else the first user with twenty ratings for training, or with any. */
+static void page_recommended(app *a, const report_page *page)
+{
+    const char *at = a->recommend;
+    pu_int shown = 0, i;
+    report_section(page, "Recommendations");
+    if (at && strcmp(at, "all") != 0) {
+        for (; *at && shown < PAGE_USERS; shown++) {
+            char *end;
+            page_top(a, page, movielens_place(strtoll(at, &end, 10), a->r.all.users, a->r.all.user_id));
+            at = *end ? end + 1 : end;
+        }
+        if (*at) report_text(page, "The other users of --recommend are not on this page.");
+        return;
+    }
+    for (i = 0; i < a->r.users && !shown; i++) {
+        const pu_int user = a->r.number[i];
+        if (a->r.train.start[user + 1] - a->r.train.start[user] >= 20) page_top(a, page, i), shown = 1;
+    }
+    if (!shown && a->r.users > 0) page_top(a, page, 0);
+}
+
+/* The picture and the page, where they are wanted. */
+static void draw(app *a, const pu_fit_report *fit, double test, int argc, char **argv, int count, const option *list)
+{
+    const pu_options exact = exactly(a);
+    page_facts facts;
+    report_page page;
+    if (!a->svg && !a->report) return;
+    memset(&facts, 0, sizeof facts);
+    facts.fit = fit, facts.test = test;
+    if (test == test) {
+        ratings_rivals(&a->r, &facts.rival);
+        ratings_check(&a->r, &a->model.lgm, &exact, &a->ws, &facts.check);
+    }
+    if (a->svg) {
+        const int panels = (a->way.points > 0) + (facts.check.count > 0);
+        FILE *file = file_open(a->svg);
+        double below = 1;
+        svg_sheet(file, 1 + 356.0 * (panels ? panels : 1), "ratings: the learning curve, and errors against what was predicted of them");
+        if (a->way.points > 0) below = ratings_draw_way(&a->way, (double)a->each, (double)fit->best_step, facts.rival.valid_mean, file, below);
+        if (facts.check.count > 0) (void)ratings_draw_check(&facts.check, file, below);
+        fprintf(file, "</svg>\n");
+        file_close(file, a->svg);
+    }
+    page = report_open(a->report, "ratings: report");
+    if (a->report) {
+        page_answer(a, &page, &facts);
+        if (a->load) page_recommended(a, &page);
+        if (test == test) {
+            if (!a->load) page_way(a, &page, &facts);
+            page_rivals(&page, &facts);
+            page_check(&page, &facts.check);
+            page_items(&page, &facts);
+        }
+        if (!a->load) page_recommended(a, &page);
+        if (!a->load) report_text(&page, "%s. Device %s: %s.", fit->plan, device_name, fit->last.plan);
+        report_close(&page, argc, argv, count, list);
+    }
+    ratings_rival_free(&facts.rival), ratings_check_free(&facts.check);
+}
+
 /* ---- the program ----------------------------------------------------------------------------------------------- */
 
-static void read_options(app *a, int argc, char **argv)
+/* Returns the number of options, into list. */
+static int read_options(app *a, int argc, char **argv, option *list)
 {
-    option list[FIT_FLAGS + 31];
     static const char *const fits[] = {"paper", "factors", "batch", "accumulate", "epochs", "steps", "rate", "validate", "schedule", "decay",
                                        "epsilon", "keep-every", "train-nll", "prior-loadings", "prior-graded", "prior-means",
                                        "prior-noise", "gradient", "iterations", "engine", "dense", "curve"};
@@ -732,6 +986,8 @@ static void read_options(app *a, int argc, char **argv)
     list[n++] = opt_flag("decay", "the same as --schedule cosine", &a->decay);
     list[n++] = opt_real("epsilon", "of Adam", &a->epsilon, 1e-30, 1);
     list[n++] = opt_text("curve", "write step, objective and |gradient| of every step to this file", &a->curve);
+    list[n++] = opt_text("svg", "draw the learning curve, and errors against what was predicted of them, into this file", &a->svg);
+    list[n++] = opt_text("report", "write a page with pictures, intervals and recommendations to this file (HTML)", &a->report);
     list[n++] = opt_text("checkpoint", "file to keep the state of the fit in", &a->checkpoint);
     list[n++] = opt_text("resume", "go on from this checkpoint, and keep the state there", &a->resume);
     list[n++] = opt_number("keep-every", "steps between checkpoints", &a->keep, 1, 1000000);
@@ -753,13 +1009,18 @@ static void read_options(app *a, int argc, char **argv)
     if (a->load && (a->save || a->checkpoint || a->resume)) fail(2, "--load", "does not fit: not with --save, --checkpoint, --resume");
     if (team_ranks() > 1 && (a->load || a->predict || (a->recommend && strspn(a->recommend, "0123456789") < strlen(a->recommend))))
         fail(2, "a team", "has no --load, --predict or several users of --recommend: --save, then --load in one process");
+    if (team_ranks() > 1 && (a->svg || a->report))
+        fail(2, a->svg ? "--svg" : "--report", "is not for a team: --save, then --load with it in one process");
+    if (a->simulate && (a->svg || a->report)) fail(2, a->svg ? "--svg" : "--report", "there is nothing to find in ratings made up by --simulate");
+    if (a->load && a->svg) fail(2, "--svg", "draws a fit, and --load has none; --report shows what a model knows of users");
     team_quiet(&a->flags.quiet, &a->flags.json);
     for (i = 0; i < sizeof fits / sizeof *fits && a->load; i++)
         if (option_given(argc, argv, fits[i], strlen(fits[i]))) fail(2, "--load", "does not fit: not with flags of a fit or of the split");
     if (a->checkpoint && a->resume && strcmp(a->checkpoint, a->resume) != 0)
         fail(2, "--resume", "names another file than --checkpoint");
-    if (team_rank() > 0) return;
-    file_ready(a->predictions), save_ready(a->save);
+    if (team_rank() > 0) return n;
+    file_ready(a->predictions), file_ready(a->svg), file_ready(a->report), save_ready(a->save);
+    return n;
 }
 
 /* --simulate: the sizes, which are checked, and the ratings. */
@@ -836,8 +1097,11 @@ int main(int argc, char **argv)
     double test, nll = (double)NAN, nll_se = (double)NAN, processor;
     size_t bytes;
     json out;
+    option list[FIT_FLAGS + 33];
+    int count;
     team_open(&argc, &argv);
-    read_options(&a, argc, argv);
+    a.error = (double)NAN;
+    count = read_options(&a, argc, argv, list);
     device_open();
     if (a.resume && team_rank() == 0) {
         FILE *file = fopen(a.resume, "rb");
@@ -898,6 +1162,7 @@ int main(int argc, char **argv)
     if (a.predict) predict(&a, &out);
     if (a.recommend) recommend(&a, &out, 1);
     json_close(&out);
+    draw(&a, &report, test, argc, argv, count, list);
     pu_workspace_free(&a.ws), pu_model_free(&a.model), ratings_free(&a.r);
     free(theta), free(a.row), free(a.saved.item_id), free(a.given);
     device_close();

@@ -586,7 +586,7 @@ static double draw_coefficients(const sheet *s, const fitted *r, FILE *file, dou
                 p.bottom);
         svg_text(&p, svg_x(&p, tick * step), p.bottom + 18, "middle", text);
     }
-    svg_text(&p, (p.left + p.right) / 2, p.bottom + 40, "middle", "in standard deviations");
+    svg_text(&p, (p.left + p.right) / 2, p.bottom + 40, "middle", "sd of the response for one sd of the column");
     for (i = 0; i < count; i++) {
         const double y = p.top + 14 + 16 * (double)i, unit = r->scale[chosen[i]] / r->scale[0], b = r->b[chosen[i]] * unit,
                      e = 1.96 * r->sd[chosen[i]] * unit;

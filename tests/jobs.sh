@@ -36,6 +36,7 @@ LEFT_OUT=(
     'compile/left_out.*             each switch that leaves storeys out alone, in C and C++; all of them together are there'
     'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
     'programs/user_ops              instructions of operators that users write, counted by valgrind'
+    'programs/pages                  pages of all programs in Chromium; those of four are there'
     'programs/team_mpi               processes of a team killed 20 times, all of them with two threads; 2 kills are there'
     'programs/r.alone               the functions for R, built as their README says; programs/r has an object of the library'
     'compile/examples.alone         each example with an implementation of its own'
@@ -1136,6 +1137,22 @@ job_manners()
     limited tests/manners.sh build/tests/manners
 }
 
+# Pages and pictures of programs, looked at in Chromium.
+job_pages()     # [part]
+{
+    local program programs=(ratings scaling gradient_error compressed_sensing)
+    if [[ ! ${1:-} ]]; then programs+=(noisy_ar state_space structural mixed field factors regress demo); fi
+    if ! have chromium && ! have chromium-browser && ! have google-chrome; then
+        job_skip 1 "no Chromium to look at pages with; on Debian as root: apt-get install chromium"
+        return
+    fi
+    mkdir -p build/tests/pages
+    for program in "${programs[@]}"; do
+        example_program "$program" "build/tests/pages/$program" || return
+    done
+    limited tests/pages.sh build/tests/pages "${1:-}"
+}
+
 # The pages of results that programs write; their --help.
 job_reports()
 {
@@ -1237,6 +1254,8 @@ add_programs()
     add_with "double_pic" programs/r job_r
     add programs/r.alone job_r alone
     add_with "double float" programs/snippets job_snippets
+    add_with "double float" programs/pages_part job_pages part
+    add_with "double float" programs/pages job_pages
 }
 
 # ---------------------------------------------------------------------------------------------- how it is written
@@ -1255,7 +1274,7 @@ job_shell()
     local script
     have shellcheck || { job_skip 1 "no shellcheck"; return; }
     for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh tests/team_mpi.sh tests/manners.sh \
-        tests/reports.sh; do
+        tests/reports.sh tests/pages.sh; do
         check "$script" shellcheck -x "$script"
     done
     end_of_checks

@@ -40,6 +40,7 @@ if [[ -c /dev/full ]]; then
     verdict "first on a full disk" $?
     says "noisy_ar on a full disk" 1 "standard output: writing failed" full "$programs/noisy_ar" --length 60 --order 1
     says "help on a full disk" 1 "standard output: writing failed" full "$programs/noisy_ar" --help
+    says "a page on a full disk" 1 "/dev/full: writing failed" "$programs/gradient_error" --dim 5 --report /dev/full
     says "JSON on a full disk" 1 "writing failed" "$programs/noisy_ar" --length 60 --order 1 --json /dev/full
 fi
 
@@ -626,6 +627,8 @@ head -c 3000 m.model >cut.model
 says "half a model" 1 "damaged" "$ratings" --load cut.model --data ratings.tsv
 says "not in the place of data" 1 "is no saved model: it would not be replaced" "${fit[@]}" --save ratings.tsv
 says "no fit" 2 "does not fit" "$ratings" --load m.model --data ratings.tsv --epochs 3
+says "no picture of no fit" 2 "draws a fit" "$ratings" --load m.model --data ratings.tsv --svg x.svg
+says "no page of made-up ratings" 2 "nothing to find" "$ratings" --data ratings.tsv --simulate 100,50,2000 --report x.html
 says "nobody" 1 "there is no such user" "$ratings" --load m.model --data ratings.tsv --recommend 7,5000
 says "no number of a user" 2 "takes the number of a user" "$ratings" --load m.model --data ratings.tsv --recommend x
 printf '1,2\n3\n' >one.csv
@@ -702,10 +705,12 @@ done
 verdict "Ctrl-C: mixed: code $code" $?
 
 # What they measure takes minutes, so that none of them is at its end when it is interrupted.
-interrupted part.json "$programs/scaling" --length 30000000 --json part.json &&
-    grep -q '"stopped": "stopped by the caller"' part.json && grep -q '^K = ' out
+interrupted part.json "$programs/scaling" --length 30000000 --json part.json --svg part.svg --report part.html &&
+    grep -q '"stopped": "stopped by the caller"' part.json && grep -q '^K = ' out && grep -q '</svg>' part.svg &&
+    grep -q 'Interrupted: the last sizes' part.html && grep -q '</html>' part.html && ! grep -qE "nan|inf[^o]" part.svg part.html
 verdict "Ctrl-C: scaling" $?
-interrupted part.json "$programs/gradient_error" --dim 1000 --json part.json --svg part.svg &&
+interrupted part.json "$programs/gradient_error" --dim 1000 --json part.json --svg part.svg --report part.html &&
+    grep -q 'Interrupted after' part.html && grep -q '</html>' part.html && ! grep -q 'nan' part.svg part.html &&
     grep -q '"PCG_network_rate": null' part.json && grep -q '"stopped": "stopped by the caller"' part.json &&
     grep -qE '^ +41 .* - ' out && grep -q '</svg>' part.svg
 verdict "Ctrl-C: gradient_error" $?

@@ -12,11 +12,13 @@ enum { CONVERGENCE_SOLVERS = 4, CONVERGENCE_CURVES = 2 * CONVERGENCE_SOLVERS, CO
 typedef struct {
     int threads; /* to be set before measuring: 0 = as many as there are cores */
     const pu_backend *backend; /* likewise; NULL: the CPU */
+    fit_flags *told;           /* likewise: who is told of the progress; NULL: nobody */
     int curves; /* that were measured, of CONVERGENCE_CURVES: number 2 s + network is of solver s */
     int points;
     double steps[CONVERGENCE_POINTS]; /* I */
     double error[CONVERGENCE_SOLVERS][2][CONVERGENCE_POINTS]; /* relative; [0] output, [1] network */
     double rate[CONVERGENCE_SOLVERS][2]; /* decimal digits gained per step, fitted; 0: too few points */
+    double seconds[CONVERGENCE_SOLVERS][2]; /* of all points together */
     char plan[600];                      /* who made the gradients: of the last one */
 } convergence;
 
@@ -59,17 +61,30 @@ static inline void convergence_measure(convergence *c, problem *p, long samples,
         const int s = curve / 2, network = curve % 2;
         options.kind = network ? PU_NETWORK : PU_OUTPUT;
         options.solve.solver = convergence_solver[s];
+        c->seconds[s][network] = 0;
         for (i = 0; i < c->points && !fit_interrupted; i++) {
+            double start;
+            if (c->told)
+                work_progress(c->told, "  %s, %s gradient: %d steps", convergence_name[s], network ? "network" : "output", steps[i]);
             options.solve.iterations = steps[i];
+            start = seconds();
             problem_gradient(p, &options, grad, &report);
+            c->seconds[s][network] += seconds() - start;
             c->error[s][network][i] = relative_error(p->params, grad, limit);
         }
         if (i == c->points) c->curves = curve + 1;
         while (i < c->points) c->error[s][network][i++] = (double)NAN;
         c->rate[s][network] = curve < c->curves ? convergence_rate(c->points, c->steps, c->error[s][network]) : (double)NAN;
     }
+    if (c->told) work_progress(c->told, "");
     snprintf(c->plan, sizeof c->plan, "%s", report.plan);
     free(limit);
+}
+
+/* How many times the digits per step the network gradient gains; NAN: one of the two is not known. */
+static inline double convergence_ratio(const convergence *c, int solver)
+{
+    return c->rate[solver][0] > 0 && c->rate[solver][1] > 0 ? c->rate[solver][1] / c->rate[solver][0] : (double)NAN;
 }
 
 /* A number of the table, or that there is none. */
@@ -106,7 +121,7 @@ static inline void convergence_print(const convergence *c, int every)
     printf("  per step, fitted\n  ratio ");
     for (s = 0; s < CONVERGENCE_SOLVERS; s++) {
         printf("  %8s", "");
-        convergence_cell("%.2f", c->rate[s][0] > 0 ? c->rate[s][1] / c->rate[s][0] : (double)NAN);
+        convergence_cell("%.2f", convergence_ratio(c, s));
     }
     printf("  of the two\n");
 }
@@ -129,12 +144,12 @@ static inline void convergence_draw(const convergence *c, FILE *file, int standa
     p.top = 50;
     svg_begin(&p);
     for (s = 0; s < CONVERGENCE_SOLVERS; s++) {
-        svg_key(&p, p.left + 84 * s, 16, convergence_colour[s], 0, convergence_name[s]);
+        if (2 * s < c->curves) svg_key(&p, p.left + 84 * s, 16, convergence_colour[s], 0, convergence_name[s]);
         for (network = 0; network < 2 && 2 * s + network < c->curves; network++)
             svg_line(&p, c->points, c->steps, c->error[s][network], convergence_colour[s], !network, 1);
     }
-    svg_key(&p, p.left, 38, "note", 1, "output gradient");
-    svg_key(&p, p.left + 168, 38, "note", 0, "network gradient");
+    if (c->curves > 0) svg_key(&p, p.left, 38, "note", 1, "output gradient");
+    if (c->curves > 1) svg_key(&p, p.left + 168, 38, "note", 0, "network gradient");
     svg_end(&p);
 }
 

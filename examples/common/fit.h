@@ -20,6 +20,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -142,6 +143,24 @@ static inline int fit_progress(const pu_fit_report *now, void *user)
             left / 3600, left / 60 % 60, left % 60, terminal ? " \033[K" : "\n");
     fflush(stderr);
     return 0;
+}
+
+/* The same for work that is not a fit: what is being done. "" wipes the line of a terminal off at the end. */
+static inline void work_progress(fit_flags *f, const char *format, ...)
+{
+    const int terminal = isatty(2), ends = !*format;
+    const double t = seconds();
+    va_list list;
+    if (f->quiet || (!terminal && (ends || !(f->every > 0)))) return;
+    if (f->drawn <= 0 && !terminal) f->drawn = t; /* the first line comes when there is something to wait for */
+    if (t - f->drawn < (terminal ? 0.2 : f->every) && !ends) return;
+    f->drawn = t;
+    fprintf(stderr, "%s", terminal ? "\r" : "");
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "%s", terminal ? "\033[K" : "\n");
+    fflush(stderr);
 }
 
 /* steps and rate of the flags; user = the flags. Sees to it that --json can be written. */

@@ -31,7 +31,8 @@ typedef struct {
     const char *path;
 } report_page;
 
-/* Beside svg_style. A table that is too wide scrolls in its own box; words break before the page would grow. */
+/* Beside svg_style. A table that is too wide scrolls in its own box; words break before the page would grow. Pictures of class ink
+   are ink on white paper: on a dark page they are turned over, and the paper is the page. */
 static const char *const report_style =
     "*{box-sizing:border-box}html{color-scheme:light dark}\n"
     "body{max-width:40rem;margin:0 auto;padding:1rem;font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere;\n"
@@ -47,15 +48,17 @@ static const char *const report_style =
     ".warning{border-left:.3rem solid var(--c1);padding:.3rem .8rem;margin:.8rem 0}\n"
     "dl{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,2fr);gap:.15rem .8rem;font-size:.875rem}dd{margin:0}dt{color:var(--soft)}\n"
     "footer{margin-top:2.5rem;border-top:1px solid var(--rule);padding-top:.6rem}code{font-size:.85rem}\n"
+    ".smooth img{image-rendering:auto}@media (prefers-color-scheme:dark){.ink img{filter:invert(1);mix-blend-mode:screen}}\n"
     "@media (min-width:40rem){.plot{font-size:13px}}\n";
 
-/* Text as HTML, and as SVG, has it. */
+/* Text as HTML, and as SVG, has it. A number and its % stay together. */
 static inline void report_escape(FILE *file, const char *text)
 {
     char one[8];
     while (*text) {
-        const int length = svg_character(&text, one);
-        fwrite(one, 1, (size_t)length, file);
+        const int stays = *text == ' ' && text[1] == '%', length = svg_character(&text, one);
+        if (stays) fputs("&#160;", file);
+        else fwrite(one, 1, (size_t)length, file);
     }
 }
 

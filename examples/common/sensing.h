@@ -89,7 +89,8 @@ static inline double scene_error(const scene *s, const pu_real *guess)
     return 100 * relative_error(s->N * s->D, guess, s->truth);
 }
 
-/* Mean and, unless NULL, variance of every pixel; solved to 1e-5, whatever the gradients were. */
+/* Mean and, unless NULL, variance of every pixel; solved to 1e-5, whatever the gradients were. A variance is from 64 probes: of the
+   few that do for a gradient a picture would be nothing but grain. */
 static inline void scene_posterior(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *mean, pu_real *variance)
 {
@@ -99,6 +100,7 @@ static inline void scene_posterior(pu_model *model, const pu_real *theta, const 
     memset(&out, 0, sizeof out);
     out.mean = mean, out.variance = variance;
     if (o.kind != PU_EXACT) o.kind = PU_MONTE_CARLO, o.solve.tolerance = 1e-5, o.solve.iterations = 1000; /* not unrolled */
+    if (o.kind != PU_EXACT && variance && o.samples < 64) o.samples = 64;
     need_result(pu_model_posterior(model, theta, data, &o, ws, &out, &report), &report);
 }
 

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const svg_style =
@@ -346,6 +347,32 @@ static inline double svg_slope(int n, const double *x, const double *y)
     for (i = 0; i < n; i++) mx += log(x[i]) / n, my += log(y[i]) / n;
     for (i = 0; i < n; i++) xy += (log(x[i]) - mx) * (log(y[i]) - my), xx += (log(x[i]) - mx) * (log(x[i]) - mx);
     return xy / xx;
+}
+
+/* Where curve b of n points, with x increasing, falls below curve a for good, between two points of a log-log plot; 0: it does not. */
+static inline double svg_crossing(int n, const double *x, const double *a, const double *b)
+{
+    int i;
+    for (i = n - 1; i > 0; i--) {
+        const double before = log(a[i - 1] / b[i - 1]), after = log(a[i] / b[i]);
+        if (!(after >= 0)) return 0;
+        if (before < 0) return x[i - 1] * pow(x[i] / x[i - 1], before / (before - after));
+    }
+    return 0;
+}
+
+static inline int svg_by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of n numbers, which it sorts; NAN without any. */
+static inline double svg_median(int n, double *x)
+{
+    if (n == 0) return (double)NAN;
+    qsort(x, (size_t)n, sizeof *x, svg_by_size);
+    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
 #endif /* EXAMPLES_SVG_H */

@@ -56,5 +56,5 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__() -> list:
+def __dir__() -> "list[str]":
     return sorted(set(globals()) | set(_ESTIMATORS))

@@ -138,15 +138,15 @@ class _Estimator(BaseEstimator):
         self.fit_report_ = handle.text("fit")
         return theta
 
-    def _run_within(self, handle: Handle, pull_back: Callable[[np.ndarray], Any]) -> np.ndarray:
+    def _run_within(self, handle: Handle, pull_back: Optional[Callable[[np.ndarray], Any]]) -> np.ndarray:
         """Fits where a noise may run to 0, which costs digits on the way. Whoever calls this takes such a noise back, so that what is kept
         has its digits, and nothing is said about those. Where rounding left no step to take, pull_back(theta) takes theta back from the
-        boundary, and the fit goes on."""
+        boundary, and the fit goes on; None: it does not."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PuWarning)
             theta = self._run(handle)
             for _ in range(3):
-                if self.converged_ or self._interrupted or self.n_iter_ >= self.max_iter:
+                if pull_back is None or self.converged_ or self._interrupted or self.n_iter_ >= self.max_iter:
                     break
                 pull_back(theta)
                 before = self.n_iter_
@@ -441,7 +441,7 @@ class PPCA(_Factors):
         scale = float(np.sqrt(np.mean(spread**2)))
         handle = self._handle(self._kind, rows=features, latent=k)
         handle.data((X - center) / scale)
-        theta = self._run_within(handle, lambda theta: theta.__setitem__(-1, min(theta[-1], np.log(1e4))))
+        theta = self._run_within(handle, None)
         noise = max(float(np.exp(-theta[-1])), SMALLEST_NOISE)
         self.components_ = theta[: features * k].reshape(features, k).T * scale
         self.mean_ = center + theta[features * k : -1] * scale

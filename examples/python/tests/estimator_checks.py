@@ -16,6 +16,7 @@ os.environ["SCIPY_ARRAY_API"] = "1"  # else scikit-learn skips a check; read whe
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import sklearn  # noqa: E402
+import threadpoolctl  # noqa: E402
 from pu.estimators import (  # noqa: E402
     PPCA,
     BayesianRegression,
@@ -133,6 +134,7 @@ def section():
 
 
 def main():
+    threadpoolctl.threadpool_limits(1)  # threads that wait for each other take longer than these small products
     text, wrong = section()
     if sys.argv[1:] == ["--write"]:
         page = PAGE.read_text()

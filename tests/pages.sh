@@ -146,7 +146,8 @@ pages[-1]=named.html
 awk 'BEGIN { srand(3); print "year,<b>& a name that is longer than a phone is wide by far,x2,kind"
          for (t = 1; t <= 90; t++) {
              z = 0.8 * z + rand() - 0.5; x = rand()
-             print 1900 + t "," (t % 11 ? 10 + z + 2 * x + 0.2 * rand() : "") "," x "," (t % 3 ? t % 3 == 1 ? "one" : "two & a half" : "three")
+             print 1900 + t "," (t % 11 ? 10 + z + 2 * x + 0.2 * rand() : "") "," x "," \
+                   (t % 3 ? t % 3 == 1 ? "one" : "two & a half" : "three")
          } }' >table.csv
 long='<b>& a name that is longer than a phone is wide by far'
 if [[ ! $part ]]; then

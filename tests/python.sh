@@ -1,4 +1,4 @@
-# python.sh - the jobs of examples/python: its tests against a library made here, and its installation by pip. jobs.sh reads this file.
+# python.sh - the jobs of examples/python: its tests against a library made here, and its installation by pip. Read by jobs.sh.
 # shellcheck shell=bash
 
 # find_python MODULE: sets PYTHON3 to a Python that has it, or to nothing. PYTHON names one.
@@ -22,7 +22,8 @@ python_programs()   # DIRECTORY
         variant_flags $precision 0
         objects+=("$1/$precision.o")
         "${CC_CMD[@]}" "${FLAGS[@]}" -fPIC -c tests/compile/impl.c -o "$1/$precision.o" &&
-            "${CC_CMD[@]}" "${FLAGS[@]}" examples/python/tests/numbers.c "$1/$precision.o" -o "$1/numbers_$precision" -lm || return
+            "${CC_CMD[@]}" "${FLAGS[@]}" examples/python/tests/numbers.c "$1/$precision.o" -o "$1/numbers_$precision" -lm ||
+                return
     done
     "${CC_CMD[@]}" -shared "${OMP[@]}" "${objects[@]}" -o "$1/libpu.so" -lm
 }
@@ -54,7 +55,8 @@ import numpy as np, pu
 y = np.random.default_rng(0).normal(size=(50, 1)) + 0.1 * np.random.default_rng(1).normal(size=(50, 4))
 y[3, 2] = np.nan
 fit = pu.fit(pu.factors(latent=1), y)
-assert fit.converged and np.isfinite(fit.impute()).all() and pu.library_path.parent.name == "pu" and "site-packages" in str(pu.library_path)
+assert fit.converged and np.isfinite(fit.impute()).all()
+assert pu.library_path.parent.name == "pu" and "site-packages" in str(pu.library_path)
 PYTHON
 }
 

@@ -1,4 +1,4 @@
-/* demo.c - four experiments, small and on built-in data, and what gradients cost: a page in half a minute.
+/* demo.c - four experiments, small and on built-in data, and what gradients cost: a page within half a minute.
 
    cc -O3 -march=native -fopenmp -I. examples/demo.c -o demo -lm
    nvcc -O3 -x cu -DPU_CUDA -I. examples/demo.c -o demo -lcublas -lcufft -lcurand       (for --device cuda)
@@ -6,9 +6,8 @@
 
    Compressed sensing, a Matern field, ratings, noisy autoregression: each is fitted with probes (PU: K probes, I solver steps;
    the field by probes solved to a tolerance) and exactly. Prints a table and leaves a page with pictures, report.html, whose
-   conclusions follow from the numbers of the run. --quick has smaller problems. Plain ./build.sh builds and runs this program; the same on your own data:
-   compressed_sensing, field, ratings, noisy_ar.
-*/
+   conclusions follow from the numbers of the run. --quick has smaller problems. Plain ./build.sh builds and runs this program;
+   the same on your own data: compressed_sensing, field, ratings, noisy_ar. */
 #define _POSIX_C_SOURCE 200809L /* mkdir, and the clock in program.h */
 #define PU_IMPLEMENTATION
 #include "pu.h"
@@ -436,7 +435,9 @@ static picture field_sheet(const field_record *r)
     double low = 0, high = 0, most = 1e-30;
     int i;
     for (i = 0; i < n; i++) {
-        low = fmin(low, (double)r->z[i]), high = fmax(high, (double)r->z[i]), most = fmax(most, (double)r->deviation[i]);
+        low = fmin(low, (double)r->z[i]);
+        high = fmax(high, (double)r->z[i]);
+        most = fmax(most, (double)r->deviation[i]);
     }
     low -= 0.2 * (high - low);
     for (i = 0; i < n; i++) there[i] = r->y[i] == r->y[i] ? (pu_real)fmax((double)r->y[i], low + 0.1 * (high - low)) : (pu_real)low;
@@ -682,7 +683,8 @@ static void cost_draw(const cost_record *c, FILE *file)
     svg_plot p;
     int i;
     for (i = 0; i < c->sizes; i++) {
-        low = fmin(low, fmin(c->exact[i], c->network[i])), high = fmax(high, fmax(c->exact[i], c->network[i]));
+        low = fmin(low, fmin(c->exact[i], c->network[i]));
+        high = fmax(high, fmax(c->exact[i], c->network[i]));
     }
     memset(&p, 0, sizeof p);
     p.file = file, p.title = "time of a gradient against the number of unknowns", p.top = 30;
@@ -744,6 +746,10 @@ static void page_answer(const report_page *page)
     page_names(PROBES_WIN, probes, sizeof probes);
     page_names(EXACT_WINS, exact, sizeof exact);
     page_names(TRADE, trade, sizeof trade);
+    if (!probes[0] && !exact[0] && !trade[0]) {
+        report_answer(page, "Interrupted before there was anything to compare.");
+        return;
+    }
     report_answer(page, "%s%s%s%s%s%s%s%s%s", probes[0] ? "Random probes and a few solver steps win at " : "", probes, probes[0] ? ". " : "",
                   exact[0] ? "Exact algebra wins at " : "", exact, exact[0] ? ". " : "", trade[0] ? "A trade between speed and precision: " : "",
                   trade, trade[0] ? "." : "");
@@ -925,8 +931,8 @@ static void page_cost(const report_page *page, const cost_record *c, const conve
                    "formed from the solver's output, and takes %.1f times as long.</p>\n", gain, e->seconds[2][1] / e->seconds[2][0]);
     report_figure(page);
     convergence_draw(e, f, 0);
-    report_caption(page, "D = 200. Error of the gradient after a number of solver steps, against the same probes solved to the end: solid lines fall "
-                         "faster than the dashed ones of the same colour.");
+    report_caption(page, "D = 200. Error of the gradient after a number of solver steps, against the same probes solved to the end. Compare lines of "
+                         "one colour, which are of one solver: solid is the network gradient, dashed the output gradient.");
     page_note(f, "", c->all);
 }
 

@@ -185,14 +185,6 @@ static pu_data rows_of(const sheet *s, pu_int first, pu_int count)
 
 /* ---- a fit ---- */
 
-static pu_options exact_options(const fit_flags *flags)
-{
-    pu_options o;
-    memset(&o, 0, sizeof o);
-    o.kind = PU_EXACT, o.threads = (int)flags->threads;
-    return o;
-}
-
 /* An L-BFGS that its number of steps has ended goes on, unless --steps says how many, until parameters are within about a hundredth of
    their standard errors. */
 static void fit_on(pu_model *model, const pu_data *data, const pu_fit_options *options, const fit_flags *flags, fitted *r)
@@ -369,7 +361,7 @@ static void choose_factors(sheet *s, const request *ask, fit_flags *flags, resul
     r->is_chosen = asked == 0;
     for (d = asked ? asked : 1; d <= most && worse < 3 && r->candidates < CANDIDATES && !fit_interrupted; d++) {
         candidate *c = r->tried + r->candidates++;
-        const pu_options exact = exact_options(flags);
+        const pu_options exact = fit_exact(flags);
         check hidden;
         fitted *one;
         double value;
@@ -416,7 +408,7 @@ static pu_real *covariance(const sheet *s, const request *ask, fit_flags *flags,
 {
     const pu_int M = s->m, D = f->factors, P = f->model.params;
     const pu_data data = rows_of(s, 0, s->n);
-    pu_options o = exact_options(flags);
+    pu_options o = fit_exact(flags);
     pu_int *from = (pu_int *)need_bytes((size_t)P * sizeof *from), n = 0, i, k, e;
     pu_real *theta = need_reals(3 * P), *start = theta + P, *gradient = start + P, *C = NULL;
     double one;
@@ -516,23 +508,6 @@ static double original_mean(const sheet *s, const result *r, pu_int j)
 
 /* ---- files ---- */
 
-/* A name as a cell of CSV. */
-static void write_name(FILE *file, const char *text)
-{
-    fputc('"', file);
-    for (; *text; text++) {
-        if (*text == '"') fputc('"', file);
-        fputc(*text, file);
-    }
-    fputc('"', file);
-}
-
-static void write_cell(FILE *file, double x)
-{
-    if (x == x) fprintf(file, ",%.10g", x);
-    else fprintf(file, ",");
-}
-
 static void write_loadings(const sheet *s, const result *r, const char *path)
 {
     const pu_int D = r->fit->factors;
@@ -542,10 +517,10 @@ static void write_loadings(const sheet *s, const result *r, const char *path)
     for (d = 0; d < D; d++) fprintf(file, ",factor%ld,se.factor%ld", (long)d + 1, (long)d + 1);
     for (j = 0; j < s->m; j++) {
         fprintf(file, "\n");
-        write_name(file, column_name(s, j));
-        write_cell(file, original_mean(s, r, j)), write_cell(file, r->mean_se[j]);
-        write_cell(file, r->noise[j]), write_cell(file, r->noise_se[j]), write_cell(file, communality(r, j));
-        for (d = 0; d < D; d++) write_cell(file, r->loading[j * D + d]), write_cell(file, r->se[j * D + d]);
+        table_write_name(file, column_name(s, j));
+        table_write_number(file, original_mean(s, r, j)), table_write_number(file, r->mean_se[j]);
+        table_write_number(file, r->noise[j]), table_write_number(file, r->noise_se[j]), table_write_number(file, communality(r, j));
+        for (d = 0; d < D; d++) table_write_number(file, r->loading[j * D + d]), table_write_number(file, r->se[j * D + d]);
     }
     fprintf(file, "\n");
     file_close(file, path);
@@ -572,7 +547,7 @@ static void write_scores(const sheet *s, result *r, const pu_options *options, c
         for (i = 0; i < rows; i++) {
             if (file) fprintf(file, "%ld", (long)(first + i) + 1);
             for (d = 0; d < D && file; d++)
-                write_cell(file, (double)out.mean[i * D + d]), write_cell(file, sqrt((double)out.variance[i * D + d]));
+                table_write_number(file, (double)out.mean[i * D + d]), table_write_number(file, sqrt((double)out.variance[i * D + d]));
             if (file) fprintf(file, "\n");
             for (d = 0; d < 2 && first + i < wanted; d++) two[2 * (first + i) + d] = d < D ? (double)out.mean[i * D + d] : 0;
         }
@@ -606,8 +581,8 @@ static void fill_gaps(sheet *s, result *r, const pu_options *options, const requ
                 s->y[at] = (pu_real)mean;
                 if (!file) continue;
                 fprintf(file, "%ld,", (long)(first + i) + 1);
-                write_name(file, column_name(s, j));
-                write_cell(file, mean), write_cell(file, sd), write_cell(file, mean - 1.96 * sd), write_cell(file, mean + 1.96 * sd);
+                table_write_name(file, column_name(s, j));
+                table_write_number(file, mean), table_write_number(file, sd), table_write_number(file, mean - 1.96 * sd), table_write_number(file, mean + 1.96 * sd);
                 fprintf(file, "\n");
             }
     }
@@ -619,17 +594,6 @@ static void fill_gaps(sheet *s, result *r, const pu_options *options, const requ
 
 /* ---- pictures ---- */
 
-/* The opening of a panel that draws itself: a title, and room. */
-static void panel(const svg_plot *p, double height, const char *title)
-{
-    if (p->below > 0)
-        fprintf(p->file, "<svg class=\"plot\" y=\"%.0f\" width=\"480\" height=\"%.0f\" viewBox=\"0 0 480 %.0f\">\n", p->below, height, height);
-    else
-        fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\" role=\"img\" aria-label=\"%s\">\n",
-                height, title);
-    if (p->below > 0) fprintf(p->file, "<text x=\"8\" y=\"18\" font-weight=\"bold\">%s</text>\n", title);
-}
-
 /* Loadings of the columns, in their standard deviations: colour is the sign, strength the size. Returns the height. */
 static double draw_loadings(const sheet *s, const result *r, FILE *file, double below)
 {
@@ -638,8 +602,11 @@ static double draw_loadings(const sheet *s, const result *r, FILE *file, double 
     svg_plot p;
     pu_int j, d;
     memset(&p, 0, sizeof p);
-    p.file = file, p.below = below;
-    panel(&p, height, "loadings");
+    p.file = file;
+    p.below = below;
+    p.title = "loadings";
+    svg_open(&p, height);
+    if (below > 0) fprintf(file, "<text x=\"8\" y=\"18\" font-weight=\"bold\">%s</text>\n", p.title);
     for (d = 0; d < D; d++)
         fprintf(file, "<text x=\"%.1f\" y=\"38\" text-anchor=\"middle\" font-size=\"12\">%ld</text>\n", left + width * ((double)d + 0.5),
                 (long)d + 1);
@@ -800,7 +767,9 @@ static void find_warnings(const sheet *s, const request *ask, result *r)
     pu_int j, d;
     if (f->report.status == PU_INEXACT)
         warn(r, "rounding has taken more than half of the digits of the last gradient: columns are nearly combinations of each other");
-    if (f->report.stop == PU_FIT_STEPS) warn(r, "the fit has used all its steps: more --steps may improve it");
+    if (fit_interrupted) warn(r, "interrupted: all that follows is of a fit under way");
+    else if (!fit_converged(&f->report))
+        warn(r, "the fit has not converged (%s, step %ld): more --steps may improve it", pu_fit_stop_text(f->report.stop), (long)f->report.step);
     for (j = 0; j < s->m && ask->method != PPCA; j++)
         if (r->noise[j] < 1e-3 * s->unit[j])
             warn(r, "%s has no noise left (a Heywood case): the factors reproduce it; fewer factors, or more rows", column_name(s, j));
@@ -1004,13 +973,13 @@ static void write_report(const sheet *s, const request *ask, const result *r, co
     else
         report_answer(&page, "%ld factor%s explain%s %.0f %% of the variance of %ld columns.", (long)D, D > 1 ? "s" : "", D > 1 ? "" : "s",
                       100 * share_of_all(r), (long)s->m);
+    for (i = 0; i < r->warnings; i++) report_warning(&page, "Take care: %s.", r->warning[i]);
     report_text(&page, "%s of %ld rows by maximum likelihood, with %ld gaps. %s.", ask->method == PPCA ? "Probabilistic PCA" : "Factor analysis",
                 (long)s->n, s->gaps,
                 !r->is_chosen ? "The number of factors was given"
                 : ask->choose ? "The number of factors was chosen by hidden entries"
                               : "The number of factors was chosen by BIC");
     for (i = 0; i < s->f.notes; i++) report_text(&page, "Of the table: %s.", s->f.note[i]);
-    for (i = 0; i < r->warnings; i++) report_text(&page, "Take care: %s.", r->warning[i]);
     report_section(&page, "Loadings");
     report_figure(&page);
     (void)draw_loadings(s, r, page.file, 0);
@@ -1050,8 +1019,8 @@ static void write_report(const sheet *s, const request *ask, const result *r, co
                             : "",
              r->has_errors || !r->no_errors ? "" : r->no_errors);
     report_table_end(&page, heads);
-    report_text(&page, "NLL per row %.6f%s. %ld steps in %.2f s: %s. %s.", r->fit->nll, ask->standardise ? ", of standardised columns" : "",
-                (long)r->fit->report.step, r->fit->report.seconds, pu_fit_stop_text(r->fit->report.stop), r->fit->report.last.plan);
+    report_text(&page, "NLL per row %.6f%s. %ld steps: %s.", r->fit->nll, ask->standardise ? ", of standardised columns" : "",
+                (long)r->fit->report.step, pu_fit_stop_text(r->fit->report.stop));
     report_close(&page, argc, argv, count, list);
 }
 
@@ -1109,7 +1078,7 @@ int main(int argc, char **argv)
     pu_int rows;
     const int count = read_options(argc, argv, &ask, &s.f, &flags, list);
     device_open();
-    exact = exact_options(&flags);
+    exact = fit_exact(&flags);
     r.read = seconds();
     read_table(&s, &ask, &flags);
     r.read = seconds() - r.read;

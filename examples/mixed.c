@@ -230,17 +230,6 @@ static int effect_order(const void *a, const void *b)
     return p->mean > q->mean ? 1 : (p->level > q->level) - (p->level < q->level);
 }
 
-/* A text cell of CSV, always in quotes. */
-static void quote(FILE *file, const char *text)
-{
-    fputc('"', file);
-    for (; *text; text++) {
-        if (*text == '"') fputc('"', file);
-        fputc(*text, file);
-    }
-    fputc('"', file);
-}
-
 static void write_effects(const design *d, const pu_real *mean, const pu_real *variance, const char *path)
 {
     FILE *file = file_open(path);
@@ -251,8 +240,8 @@ static void write_effects(const design *d, const pu_real *mean, const pu_real *v
         long *rows = (long *)need_bytes((size_t)d->known[g] * sizeof *rows);
         for (m = 0; m < d->rows; m++) rows[d->group[g].level[m]]++;
         for (l = 0; l < d->known[g]; l++) {
-            quote(file, d->name[g]), fputc(',', file);
-            quote(file, design_level(d, g, l, name, sizeof name));
+            table_write_name(file, d->name[g]), fputc(',', file);
+            table_write_name(file, design_level(d, g, l, name, sizeof name));
             fprintf(file, ",%ld,%.10g,%.10g\n", rows[l], (double)mean[at + l], sqrt((double)variance[at + l]));
         }
         free(rows);

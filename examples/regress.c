@@ -78,14 +78,6 @@ typedef struct {
 
 static const char *const method_words[] = {"Bayesian linear regression", "sparse Bayesian regression", "neural linear regression"};
 
-static pu_options exact_options(const fit_flags *flags)
-{
-    pu_options o;
-    memset(&o, 0, sizeof o);
-    o.kind = PU_EXACT, o.threads = (int)flags->threads;
-    return o;
-}
-
 /* ---- the table ---- */
 
 /* A column of the matrix goes. */
@@ -303,7 +295,7 @@ static double residual(const fitted *r, pu_model *model, const pu_data *data, co
 static fitted *fit_rows(const sheet *s, const request *ask, fit_flags *flags, pu_int n)
 {
     fitted *r = (fitted *)need_bytes(sizeof *r);
-    const pu_options exact = exact_options(flags);
+    const pu_options exact = fit_exact(flags);
     pu_fit_options options;
     pu_model model;
     pu_data data;
@@ -467,7 +459,7 @@ static void find_intercept(const sheet *s, fitted *r, const pu_options *options)
 static double choose_prior(sheet *s, const request *ask, fit_flags *flags, pu_int n)
 {
     static const double list[] = {0.3, 1, 3, 10};
-    const pu_options exact = exact_options(flags);
+    const pu_options exact = fit_exact(flags);
     const pu_int block = n / 4;
     const int tries = (int)(sizeof list / sizeof *list), folds = n > 2000 ? 1 : 4;
     double score[sizeof list / sizeof *list] = {0};
@@ -497,12 +489,6 @@ static double choose_prior(sheet *s, const request *ask, fit_flags *flags, pu_in
     return list[best];
 }
 
-static void write_cell(FILE *file, double x)
-{
-    if (x == x) fprintf(file, ",%.10g", x);
-    else fprintf(file, ",");
-}
-
 /* --predict, --out */
 static void predict_file(sheet *s, const request *ask, const fitted *r, const pu_options *options, check *c)
 {
@@ -520,8 +506,8 @@ static void predict_file(sheet *s, const request *ask, const fitted *r, const pu
         const double sd = sqrt(p.all[i]);
         fprintf(file, "%ld", (long)i + 1);
         gaps += p.mean[i] != p.mean[i];
-        write_cell(file, p.mean[i]), write_cell(file, sqrt(p.fit[i])), write_cell(file, sd);
-        write_cell(file, p.mean[i] - 1.96 * sd), write_cell(file, p.mean[i] + 1.96 * sd), write_cell(file, p.y[i]);
+        table_write_number(file, p.mean[i]), table_write_number(file, sqrt(p.fit[i])), table_write_number(file, sd);
+        table_write_number(file, p.mean[i] - 1.96 * sd), table_write_number(file, p.mean[i] + 1.96 * sd), table_write_number(file, p.y[i]);
         fprintf(file, "\n");
     }
     file_close(file, ask->out);
@@ -561,44 +547,21 @@ static double draw_coefficients(const sheet *s, const fitted *r, FILE *file, dou
 {
     int chosen[SHOWN], i;
     const int count = largest(r, chosen);
+    svg_row row[SHOWN];
     svg_plot p;
-    char text[64];
-    double tick, step;
     memset(&p, 0, sizeof p);
-    p.file = file, p.below = below, p.top = 30, p.left = 150, p.right = 462, p.bottom = p.top + 16 * (double)count + 8;
+    p.file = file;
+    p.below = below;
+    p.title = "coefficients";
+    p.x_label = "sd of the response for one sd of the column";
     for (i = 0; i < count; i++) {
-        const double unit = r->scale[chosen[i]] / r->scale[0], b = r->b[chosen[i]] * unit, e = 1.96 * r->sd[chosen[i]] * unit;
-        p.x0 = fmin(p.x0, b - e), p.x1 = fmax(p.x1, b + e);
+        const double unit = r->scale[chosen[i]] / r->scale[0];
+        snprintf(row[i].name, sizeof row[i].name, "%s", s->f.term[chosen[i]].name);
+        row[i].value = r->b[chosen[i]] * unit;
+        row[i].low = row[i].value - 1.96 * r->sd[chosen[i]] * unit;
+        row[i].high = row[i].value + 1.96 * r->sd[chosen[i]] * unit;
     }
-    if (!(p.x1 > p.x0)) p.x0 = -1, p.x1 = 1;
-    step = svg_step(p.x1 - p.x0, 6);
-    if (below > 0)
-        fprintf(file, "<svg class=\"plot\" y=\"%.0f\" width=\"480\" height=\"%.0f\" viewBox=\"0 0 480 %.0f\">\n", below, p.bottom + 46,
-                p.bottom + 46);
-    else
-        fprintf(file,
-                "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\" role=\"img\" aria-label=\"coefficients\">\n",
-                p.bottom + 46);
-    if (below > 0) fprintf(file, "<text x=\"8\" y=\"18\" font-weight=\"bold\">coefficients</text>\n");
-    for (tick = ceil(p.x0 / step); tick * step <= p.x1 + 1e-9 * step; tick++) {
-        svg_number(text, sizeof text, tick + 0.0, step);
-        fprintf(file, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", tick > -0.5 && tick < 0.5 ? "axis" : "grid", svg_x(&p, tick * step), p.top,
-                p.bottom);
-        svg_text(&p, svg_x(&p, tick * step), p.bottom + 18, "middle", text);
-    }
-    svg_text(&p, (p.left + p.right) / 2, p.bottom + 40, "middle", "sd of the response for one sd of the column");
-    for (i = 0; i < count; i++) {
-        const double y = p.top + 14 + 16 * (double)i, unit = r->scale[chosen[i]] / r->scale[0], b = r->b[chosen[i]] * unit,
-                     e = 1.96 * r->sd[chosen[i]] * unit;
-        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\" font-size=\"12\">", p.left - 8, y + 4);
-        frame_label(file, s->f.term[chosen[i]].name, 20);
-        fprintf(
-            file,
-            "</text>\n<g class=\"c%d\"><path class=\"line\" d=\"M%.1f %.1fH%.1f\"/><circle class=\"dot\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/></g>\n",
-            b < 0 ? 1 : 2, svg_x(&p, b - e), y, svg_x(&p, b + e), svg_x(&p, b), y);
-    }
-    fprintf(file, "</svg>\n");
-    return p.bottom + 46;
+    return svg_forest(&p, count, row, below > 0 ? p.title : "", 1);
 }
 
 /* Dots of y against x, and a line: the diagonal, or zero. Returns the height. */
@@ -642,9 +605,10 @@ static int dots(const predictions *p, double *mean, double *y, double *residuals
 static void draw_all(const sheet *s, const request *ask, const fitted *r, int n, const double *mean, const double *y, const double *off)
 {
     FILE *file = file_open(ask->svg);
-    const int count = r->p < SHOWN ? (int)r->p : SHOWN;
+    int chosen[SHOWN];
+    const int count = largest(r, chosen);
     double below = 1;
-    svg_sheet(file, 1 + 2 * 326 + (r->method == NEURAL ? 0 : 84 + 16 * (double)count), "regression: coefficients, predictions, residuals");
+    svg_sheet(file, 1 + 2 * 326 + (r->method == NEURAL ? 0 : 84 + 18 * (double)count), "regression: coefficients, predictions, residuals");
     if (r->method != NEURAL) below += draw_coefficients(s, r, file, below);
     below += draw_dots("predicted and observed", "predicted", "observed", n, mean, y, 1, file, below);
     (void)draw_dots("residuals", "predicted", "observed - predicted", n, mean, off, 0, file, below);
@@ -660,15 +624,11 @@ static void write_coefficients(const sheet *s, const fitted *r, const char *path
     pu_int k;
     fprintf(file, "column,estimate,sd,low,high\n");
     for (k = 0; k <= s->p; k++) {
-        const char *at = k ? s->f.term[k].name : "intercept";
-        fputc('"', file);
-        for (; *at; at++) {
-            if (*at == '"') fputc('"', file);
-            fputc(*at, file);
-        }
-        fputc('"', file);
-        write_cell(file, r->b[k]), write_cell(file, r->sd[k]), write_cell(file, r->b[k] - 1.96 * r->sd[k]),
-            write_cell(file, r->b[k] + 1.96 * r->sd[k]);
+        table_write_name(file, k ? s->f.term[k].name : "intercept");
+        table_write_number(file, r->b[k]);
+        table_write_number(file, r->sd[k]);
+        table_write_number(file, r->b[k] - 1.96 * r->sd[k]);
+        table_write_number(file, r->b[k] + 1.96 * r->sd[k]);
         fprintf(file, "\n");
     }
     file_close(file, path);
@@ -708,7 +668,8 @@ static int find_warnings(const sheet *s, const fitted *r, const char *list[5])
         list[n++] = "as many columns as rows explain the response with hardly any noise: the likelihood has no maximum there, the noise is at a "
                     "floor, and standard deviations mean little; fewer --columns, or more rows";
     if (r->report.status == PU_INEXACT) list[n++] = "rounding has taken more than half of the digits: columns are nearly combinations of each other";
-    if (r->report.stop == PU_FIT_STEPS) list[n++] = "the fit has used all its steps: more --steps may improve it";
+    if (fit_interrupted) list[n++] = "interrupted: all that follows is of a fit under way";
+    else if (!fit_converged(&r->report)) list[n++] = "the fit has not converged: more --steps may improve it";
     return n;
 }
 
@@ -815,9 +776,9 @@ static void write_report(const sheet *s, const request *ask, const fitted *r, co
     else
         report_answer(&page, "%ld columns explain %.0f %% of the variance of %s: the noise is %.3g of %.3g.", (long)s->p,
                       100 * (1 - r->rmse * r->rmse / (r->flat * r->flat)), name, r->noise, r->flat);
+    for (i = 0; i < warned; i++) report_warning(&page, "Take care: %s.", warnings[i]);
     report_text(&page, "%s of %s on %ld columns, %ld rows.", method_words[r->method], name, (long)s->p, (long)r->n);
     for (i = 0; i < s->f.notes; i++) report_text(&page, "Of the table: %s.", s->f.note[i]);
-    for (i = 0; i < warned; i++) report_text(&page, "Take care: %s.", warnings[i]);
     if (r->method != NEURAL) report_coefficients(&page, s, r);
     report_section(&page, "Predictions");
     report_figure(&page);
@@ -835,8 +796,7 @@ static void write_report(const sheet *s, const request *ask, const fitted *r, co
         report_row(&page, "95 % intervals hold"), report_cell(&page, 0, "%.1f %%", 100 * hidden->coverage), report_cell(&page, 0, "-");
         report_table_end(&page, "The model of the tables above is fitted to all rows.");
     }
-    report_text(&page, "NLL %.4f. %ld steps in %.2f s: %s. %s.", r->nll, (long)r->report.step, r->report.seconds, pu_fit_stop_text(r->report.stop),
-                r->report.last.plan);
+    report_text(&page, "NLL %.4f. %ld steps: %s.", r->nll, (long)r->report.step, pu_fit_stop_text(r->report.stop));
     report_close(&page, argc, argv, count, list);
 }
 
@@ -904,13 +864,14 @@ static void report_curve(const request *ask, const curve *c, const curve_result 
     report_page page = report_open(ask->report, "regress: report");
     if (!page.file) return;
     report_answer(&page, "The curve is known to within %.3f on average, and the 95 %% band holds %.0f %% of it.", r->error, 100 * r->inside);
+    if (fit_interrupted) report_warning(&page, "Interrupted: all that follows is of a fit under way.");
+    else if (!fit_converged(&r->report)) report_warning(&page, "The fit has not converged: more --steps may improve it.");
     report_text(&page, "%s of a simulated curve (sin 2x + x^2/4 with noise %.1f), of which %ld points are seen and none between 0.3 and 1.5.",
                 method_words[ask->method], CURVE_NOISE, ask->points);
     report_figure(&page);
     curve_picture(c, page.file, 0, method_words[ask->method]);
-    report_caption(&page, "Look at the gap and at the ends: where there are no points the band is wide.");
-    report_text(&page, "NLL per curve %.3f%s. %ld steps in %.3f s: %s.", r->nll, r->words.text, (long)r->report.step, r->report.seconds,
-                r->report.last.plan);
+    report_caption(&page, "Look at the gap, where there are no points: the band is %.1f times as wide there as elsewhere.", curve_gap(c));
+    report_text(&page, "NLL per curve %.3f%s. %ld steps: %s.", r->nll, r->words.text, (long)r->report.step, pu_fit_stop_text(r->report.stop));
     report_close(&page, argc, argv, count, list);
 }
 
@@ -974,7 +935,7 @@ static void run_curve(const request *ask, fit_flags *flags, int argc, char **arg
 
 static void run_table(sheet *s, request *ask, fit_flags *flags, int argc, char **argv, int count, const option *list)
 {
-    const pu_options exact = exact_options(flags);
+    const pu_options exact = fit_exact(flags);
     static double mean[DRAWN], y[DRAWN], off[DRAWN];
     check hidden, predicted;
     predictions shown;

@@ -41,8 +41,7 @@ static inline void curve_make(curve *c, pu_int points, pu_int targets, uint64_t 
     }
 }
 
-/* Root mean square error of the mean on the grid, and the share of the grid where +- 1.96 standard deviations hold the truth.
-   */
+/* Root mean square error of the mean on the grid, and the share of the grid where +- 1.96 standard deviations hold the truth. */
 static inline void curve_error(const curve *c, double *error, double *inside)
 {
     pu_int i, t;
@@ -54,6 +53,19 @@ static inline void curve_error(const curve *c, double *error, double *inside)
             *inside += (off * off <= 1.96 * 1.96 * (double)c->variance[t * c->all + i]) / (double)(GRID * c->targets);
         }
     *error = sqrt(*error);
+}
+
+/* How many times as wide the band of the first target is in the gap as elsewhere, on average. */
+static inline double curve_gap(const curve *c)
+{
+    double deviation[2] = {0, 0}, count[2] = {0, 0};
+    pu_int i;
+    for (i = c->points; i < c->all; i++) {
+        const int in_gap = c->x[i] > PU_R(0.3) && c->x[i] < PU_R(1.5);
+        deviation[in_gap] += sqrt((double)c->variance[i]);
+        count[in_gap]++;
+    }
+    return deviation[1] / count[1] / (deviation[0] / count[0]);
 }
 
 /* The first target: truth, points, mean and 95 % band. standalone: a file of its own, else a part of a page. */

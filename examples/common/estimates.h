@@ -30,11 +30,6 @@ typedef struct {
     double nll;
 } outcome;
 
-static inline int fit_converged(const pu_fit_report *report)
-{
-    return report->stop == PU_FIT_CONVERGED || report->stop == PU_FIT_BOUNDARY || report->stop == PU_FIT_GRADIENT;
-}
-
 /* ---- what a fit is worth ---- */
 
 /* Covariance of theta; NaN, and 0, where there is none. Says how long it may take. */

@@ -67,6 +67,21 @@ static inline int fit_flags_table(fit_flags *f, option *list)
     return n;
 }
 
+static inline int fit_converged(const pu_fit_report *report)
+{
+    return report->stop == PU_FIT_CONVERGED || report->stop == PU_FIT_BOUNDARY || report->stop == PU_FIT_GRADIENT;
+}
+
+/* For what is looked at after a fit: exact, whatever the fit was made by. */
+static inline pu_options fit_exact(const fit_flags *f)
+{
+    pu_options exact;
+    memset(&exact, 0, sizeof exact);
+    exact.kind = PU_EXACT;
+    exact.threads = (int)f->threads;
+    return exact;
+}
+
 /* Of programs whose state can be kept in a file. */
 static inline int fit_keep_table(fit_flags *f, option *list)
 {

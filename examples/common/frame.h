@@ -158,14 +158,8 @@ static inline void frame_clean(const char *from, char *to, size_t size)
 /* A name as text of a picture, of at most so many characters. */
 static inline void frame_label(FILE *file, const char *name, int most)
 {
-    char text[2 * FRAME_NAME];
-    size_t n = 0;
-    while (name[n] && n + 8 < sizeof text && most-- > 0)
-        do n++;
-        while (((unsigned char)name[n] & 0xc0) == 0x80);
-    memcpy(text, name, n);
-    snprintf(text + n, sizeof text - n, "%s", name[n] ? ".." : "");
-    report_escape(file, text);
+    char text[200];
+    fputs(svg_safe(text, sizeof text, name, most), file);
 }
 
 /* A name in so many characters (not bytes), cut or padded. */

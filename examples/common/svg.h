@@ -149,6 +149,15 @@ static inline void svg_sheet(FILE *file, double height, const char *title)
     fprintf(file, " role=\"img\" aria-label=\"%s\">\n<style>\n%s</style>\n", title, svg_style);
 }
 
+/* Opens a panel of this height: a part of a sheet, of a page, or a file of its own. */
+static inline void svg_open(const svg_plot *p, double height)
+{
+    fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\"", height);
+    if (p->below > 0) fprintf(p->file, " y=\"%.0f\" width=\"480\" height=\"%.0f\"", p->below, height);
+    fprintf(p->file, " role=\"img\" aria-label=\"%s\">\n", p->title);
+    if (p->standalone) fprintf(p->file, "<style>\n%s</style>\n", svg_style);
+}
+
 /* Opens the plot, with rules, ticks and the labels of the axes. */
 static inline void svg_begin(svg_plot *p)
 {
@@ -156,11 +165,7 @@ static inline void svg_begin(svg_plot *p)
     double tick, step;
     if (!p->log_y) svg_range(p);
     p->left = 68, p->right = 462, p->bottom = p->top + (p->height > 0 ? p->height : 270);
-    fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\"",
-            p->bottom + 46);
-    if (p->below > 0) fprintf(p->file, " y=\"%.0f\" width=\"480\" height=\"%.0f\"", p->below, p->bottom + 46);
-    fprintf(p->file, " role=\"img\" aria-label=\"%s\">\n", p->title);
-    if (p->standalone) fprintf(p->file, "<style>\n%s</style>\n", svg_style);
+    svg_open(p, p->bottom + 46);
     if (p->log_y) {
         svg_ticks_log(p, p->y0, p->y1, svg_tick_y);
     } else {
@@ -312,10 +317,7 @@ static inline double svg_forest(svg_plot *p, int count, const svg_row *row, cons
     step = (p->x1 - p->x0) / 40;
     p->x0 -= p->x0 < 0 ? step : 0, p->x1 += p->x1 > 0 ? step : 0;
     step = svg_step(p->x1 - p->x0, 6);
-    fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\"", height);
-    if (p->below > 0) fprintf(p->file, " y=\"%.0f\" width=\"480\" height=\"%.0f\"", p->below, height);
-    fprintf(p->file, " role=\"img\" aria-label=\"%s\">\n", p->title);
-    if (p->standalone) fprintf(p->file, "<style>\n%s</style>\n", svg_style);
+    svg_open(p, height);
     if (*head) fprintf(p->file, "<text x=\"8\" y=\"18\" font-weight=\"bold\">%s</text>\n", svg_safe(text, sizeof text, head, 50));
     for (tick = ceil(p->x0 / step); tick * step <= p->x1 + 1e-9 * step; tick++) {
         fprintf(p->file, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", fabs(tick) < 0.5 ? "axis" : "grid", svg_x(p, tick * step),

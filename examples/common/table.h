@@ -611,4 +611,24 @@ static inline int table_read(table *t, const char *path, char *why)
     return ok;
 }
 
+/* ---- writing ---- */
+
+/* A name as a cell of CSV, always in quotes. */
+static inline void table_write_name(FILE *file, const char *text)
+{
+    fputc('"', file);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', file);
+        fputc(*text, file);
+    }
+    fputc('"', file);
+}
+
+/* A comma and a number, which is not there where it is none. */
+static inline void table_write_number(FILE *file, double x)
+{
+    if (x == x) fprintf(file, ",%.10g", x);
+    else fprintf(file, ",");
+}
+
 #endif /* EXAMPLES_TABLE_H */

@@ -1019,8 +1019,8 @@ static void write_report(const sheet *s, const request *ask, const result *r, co
                             : "",
              r->has_errors || !r->no_errors ? "" : r->no_errors);
     report_table_end(&page, heads);
-    report_text(&page, "NLL per row %.6f%s. %ld steps: %s.", r->fit->nll, ask->standardise ? ", of standardised columns" : "",
-                (long)r->fit->report.step, pu_fit_stop_text(r->fit->report.stop));
+    report_text(&page, "NLL per row %.6f%s. %ld steps: %s. %s.", r->fit->nll, ask->standardise ? ", of standardised columns" : "",
+                (long)r->fit->report.step, pu_fit_stop_text(r->fit->report.stop), r->fit->report.last.plan);
     report_close(&page, argc, argv, count, list);
 }
 

@@ -796,7 +796,7 @@ static void write_report(const sheet *s, const request *ask, const fitted *r, co
         report_row(&page, "95 % intervals hold"), report_cell(&page, 0, "%.1f %%", 100 * hidden->coverage), report_cell(&page, 0, "-");
         report_table_end(&page, "The model of the tables above is fitted to all rows.");
     }
-    report_text(&page, "NLL %.4f. %ld steps: %s.", r->nll, (long)r->report.step, pu_fit_stop_text(r->report.stop));
+    report_text(&page, "NLL %.4f. %ld steps: %s. %s.", r->nll, (long)r->report.step, pu_fit_stop_text(r->report.stop), r->report.last.plan);
     report_close(&page, argc, argv, count, list);
 }
 
@@ -871,7 +871,8 @@ static void report_curve(const request *ask, const curve *c, const curve_result 
     report_figure(&page);
     curve_picture(c, page.file, 0, method_words[ask->method]);
     report_caption(&page, "Look at the gap, where there are no points: the band is %.1f times as wide there as elsewhere.", curve_gap(c));
-    report_text(&page, "NLL per curve %.3f%s. %ld steps: %s.", r->nll, r->words.text, (long)r->report.step, pu_fit_stop_text(r->report.stop));
+    report_text(&page, "NLL per curve %.3f%s. %ld steps: %s. %s.", r->nll, r->words.text, (long)r->report.step,
+                pu_fit_stop_text(r->report.stop), r->report.last.plan);
     report_close(&page, argc, argv, count, list);
 }
 

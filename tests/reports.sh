@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# reports.sh DIRECTORY - the pages that noisy_ar, state_space, structural, mixed and field in this directory write with
-# --report: well-formed, the same at every run, the answer of the numbers in JSON, what makes it doubtful on top, names of the
+# reports.sh DIRECTORY - the pages that noisy_ar, state_space, structural, mixed, field, factors and regress in this directory
+# write with --report: well-formed, the same at every run, the answer of the numbers in JSON, what makes it doubtful on top, names of the
 # user's escaped, no number that is none, small for long series; full disks; and that --help of all programs lines up.
 set -uo pipefail
 programs=$(realpath "$1")
@@ -208,6 +208,22 @@ if command -v xmllint >/dev/null; then
         "$programs/mixed" --data pupils.csv --response score --groups '<school>' --quiet --svg m.svg && xmllint --noout m.svg
     verdict "pictures are XML" $?
 fi
+
+# ---- factors, regress
+
+twice factors "$programs/factors" --data made.csv --factors 1
+holds factors '&lt;b&gt;&amp;&quot;x' r.html
+lacks factors '<b>' r.html
+"$programs/factors" --data made.csv --factors 1 --steps 1 --quiet --report short.html
+page "factors, one step" short.html
+holds "factors, one step" 'class="warning">Take care: the fit has not converged' short.html
+twice regress "$programs/regress" --data made.csv --response a --hold-out 0.2
+holds regress '&lt;b&gt;&amp;&quot;x' r.html
+"$programs/regress" --data made.csv --response a --steps 1 --quiet --report short.html
+holds "regress, one step" 'class="warning">Take care: the fit has not converged' short.html
+"$programs/regress" --quiet --report curve.html
+awk '/the band is [0-9.]+ times as wide there as elsewhere/ { sub(/.*the band is /, ""); wide = $1 } END { exit !(wide > 2) }' curve.html
+verdict "regress: a curve is not known where nothing was seen" $?
 
 # ---- --help lines up: explanations in one column, no line of them beyond 100 characters, every option explained
 

@@ -26,7 +26,7 @@ of which 15 % of the frequencies were measured." --picture --size 48
     show mixed.svg mixed "Mixed effects: the largest effects of each group with their 95 % intervals." --svg
     show ratings.svg ratings "Ratings: the learning curve, and errors of predictions against the standard deviations that they came with." \
         --svg --data made_up.tsv --factors 8
-    show factors.svg factors "Factor analysis of a table with gaps: which column hangs on which factor." --svg
+    show factors.svg factors "Factor analysis of a table with gaps: which columns load on which factor." --svg
     section "Curves"
     show regress.svg regress "Bayesian regression on bumps: the band is wide where there are no points." --svg
     show regress_sparse.svg regress "Sparse regression of the same points: bumps that are of no use are switched off." --svg --method sparse

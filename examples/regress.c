@@ -983,14 +983,14 @@ static int read_options(int argc, char **argv, request *ask, frame *f, fit_flags
     n += frame_flags_table(f, list + n);
     list[n++] = opt_text("response", "column of --data to explain: a name, or a number from 1", &f->response);
     list[n++] = opt_text("categories", "columns of names: a coefficient for each name but the first", &f->category_list);
-    list[n++] = opt_choice("method", "of regression", &ask->method, "bayes,sparse,neural");
+    list[n++] = opt_choice("method", "one prior for all coefficients, one for each, or learnt features", &ask->method, "bayes,sparse,neural");
     list[n++] = opt_flag("raw", "bayes: the prior is on coefficients as they are, not on those of standardised columns", &ask->raw);
     list[n++] = opt_real("hold-out", "share of rows to hide first and predict; the last fit has them all", &ask->hold_out, 0, 0.9);
     list[n++] = opt_number("hidden", "neural: units with tanh", &ask->hidden, 1, 100000);
     list[n++] = opt_number("features", "neural: of a linear layer on top; 0 = none", &ask->features, 0, 100000);
     list[n++] =
         opt_text("prior", "neural: precision of a weight, in units of the start's; 0 = maximum likelihood; auto: by hidden rows", &ask->prior_word);
-    list[n++] = opt_text("predict", "table of rows to predict, same columns, the response may lack", &ask->predict);
+    list[n++] = opt_text("predict", "table of rows to predict, same columns; the response may be missing", &ask->predict);
     list[n++] = opt_text("out", "write the predictions of --predict to this CSV file", &ask->out);
     list[n++] = opt_text("coefficients", "write all coefficients to this CSV file", &ask->coefficients);
     list[n++] = opt_text("svg", "write pictures to this file", &ask->svg);

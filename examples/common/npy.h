@@ -270,14 +270,13 @@ static inline int npy_open(const char *path, npy_file *f, char *why)
 /* The bytes in the order of this machine. */
 static inline void npy_bytes(const npy_column *c, const unsigned char *from, unsigned char *to)
 {
-    const size_t size = c->size < 8 ? c->size : 8; /* which it always is; gcc's -O3 warns where it cannot see that */
     size_t i;
     if (c->swapped)
-        for (i = 0; i < size; i++) to[i] = from[size - 1 - i];
-    else if (size == 8)
+        for (i = 0; i < c->size; i++) to[i] = from[c->size - 1 - i];
+    else if (c->size == 8)
         memcpy(to, from, 8); /* a size that the compiler knows */
     else
-        for (i = 0; i < size; i++) to[i] = from[i];
+        for (i = 0; i < c->size; i++) to[i] = from[i];
 }
 
 /* 0: it is no integer from 0 to 2^63 - 1, or of a floating-point number that has only 2^53 of them, none of those. */

@@ -627,7 +627,7 @@ static inline void table_write_name(FILE *file, const char *text)
 /* A comma and a number, which is not there where it is none. */
 static inline void table_write_number(FILE *file, double x)
 {
-    if (x == x) fprintf(file, ",%.10g", x);
+    if (x == x) fprintf(file, ",%.15g", x);
     else fprintf(file, ",");
 }
 

@@ -1,5 +1,5 @@
 /* flat_numbers.c - numbers of the flat layer, one hexadecimal number in a line, for bindings from other languages to have the same
-   bits: tests/bindings.R, tests/bindings.py. Data by a formula whose numbers are exact. */
+   bits: tests/bindings.R. Data by a formula whose numbers are exact. */
 #include "pu.h"
 #include <math.h>
 #include <stdio.h>

@@ -468,7 +468,10 @@ verdict "factors: no gap is left" $?
 first_gap=$(awk -F, 'NR == 2 { print $3 }' gaps.csv)
 [[ $first_gap && $(awk -F, 'NR == 10 { print $4 }' full.csv) == "$first_gap" ]]
 verdict "factors: the same numbers in both files" $?
-says "factors: over the data" 2 "would be written over the data" "$factors" --data holes.csv --factors 1 --impute holes.csv
+says "factors: over the data" 2 "would be written over --data" "$factors" --data holes.csv --factors 1 --impute ./holes.csv
+ln holes.csv hard.csv
+says "factors: over the data under another name" 2 "would be written over --data" "$factors" --data holes.csv --factors 1 --loadings hard.csv
+says "factors: two results in one file" 2 "where two results would go" "$factors" --data holes.csv --factors 1 --svg twice --report=twice
 says "factors: how many" 0 "<- chosen" "$factors" --hold-out 0.1 --simulate-columns 9 --simulate-rows 300 --choose hold-out --errors no
 "$factors" --simulate-rows 300 --errors no --json f.json >out 2>err
 [[ $(number factors f.json) == 3 ]] && grep -q '<- chosen' out && awk -v x="$(number coverage f.json)" 'BEGIN { exit !(x > 0.9 && x < 0.99) }'

@@ -534,7 +534,7 @@ static void write_name(FILE *file, const char *text)
 
 static void write_cell(FILE *file, double x)
 {
-    if (x == x) fprintf(file, ",%.10g", x);
+    if (x == x) fprintf(file, ",%.15g", x);
     else fprintf(file, ",");
 }
 

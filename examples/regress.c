@@ -514,7 +514,7 @@ static double choose_prior(sheet *s, const request *ask, fit_flags *flags, pu_in
 
 static void write_cell(FILE *file, double x)
 {
-    if (x == x) fprintf(file, ",%.10g", x);
+    if (x == x) fprintf(file, ",%.15g", x);
     else fprintf(file, ",");
 }
 

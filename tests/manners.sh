@@ -468,6 +468,12 @@ verdict "factors: no gap is left" $?
 first_gap=$(awk -F, 'NR == 2 { print $3 }' gaps.csv)
 [[ $first_gap && $(awk -F, 'NR == 10 { print $4 }' full.csv) == "$first_gap" ]]
 verdict "factors: the same numbers in both files" $?
+# milliseconds since 1970 need thirteen digits
+awk 'BEGIN { s = 3; print "a,b,c"; for (t = 0; t < 30; t++) { s = s * 16807 % 2147483647; x = 1700000000000 + s / 2147483647 * 1000
+    printf "%s,%.0f,%.0f\n", t == 9 ? "" : sprintf("%.0f", x + 37 * (t % 5)), x + 41 * (t % 7), x + 13 * (t % 11) } }' >times.csv
+"$factors" --data times.csv --factors 1 --errors no --quiet --impute times_full.csv
+awk -F, 'NR == 11 { off = $1 - $2; exit !(off > -300 && off < 300) }' times_full.csv
+verdict "factors: digits of large numbers" $?
 says "factors: over the data" 2 "would be written over --data" "$factors" --data holes.csv --factors 1 --impute ./holes.csv
 ln holes.csv hard.csv
 says "factors: over the data under another name" 2 "would be written over --data" "$factors" --data holes.csv --factors 1 --loadings hard.csv

@@ -708,7 +708,7 @@ static inline void frame_flush(frame_walk *w, int newline)
     if (!w->has_line) return;
     for (i = 0; i < w->patches; i++) {
         fwrite(w->line + at, 1, w->patch[i].at - at, w->out);
-        fprintf(w->out, "%.10g", w->patch[i].x);
+        fprintf(w->out, "%.15g", w->patch[i].x);
         at = w->patch[i].at + w->patch[i].length;
     }
     fwrite(w->line + at, 1, w->length - at, w->out);

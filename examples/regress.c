@@ -745,7 +745,7 @@ static void print_all(const sheet *s, const fitted *r, double prior, const check
     const char *warnings[5];
     const int count = find_warnings(s, r, warnings);
     int k;
-    printf("%s of %s on %ld columns, %ld rows\n", method_words[r->method], s->f.term[0].name, (long)s->p, (long)r->n);
+    printf("%s of %s on %ld column%s, %ld rows\n", method_words[r->method], s->f.term[0].name, (long)s->p, s->p > 1 ? "s" : "", (long)r->n);
     if (r->method != NEURAL) print_coefficients(s, r);
     if (r->method == NEURAL) printf("  %ld hidden units, %ld weights of prior precision %g\n", (long)r->hidden, (long)r->params - 2, prior);
     printf("\n  noise (sd) %.5g of a standard deviation of %.5g; error of the fit %.5g, R^2 %.4f\n", r->noise, r->flat, r->rmse,
@@ -841,9 +841,9 @@ static void write_report(const sheet *s, const request *ask, const fitted *r, co
         report_answer(&page, "%s of a hidden row is predicted to within %.3g (its mean alone: %.3g); 95 %% intervals hold %.0f %% of them.", name,
                       hidden->rmse, hidden->flat, 100 * hidden->coverage);
     else
-        report_answer(&page, "%ld columns explain %.0f %% of the variance of %s: the noise is %.3g of %.3g.", (long)s->p,
-                      100 * (1 - r->rmse * r->rmse / (r->flat * r->flat)), name, r->noise, r->flat);
-    report_text(&page, "%s of %s on %ld columns, %ld rows.", method_words[r->method], name, (long)s->p, (long)r->n);
+        report_answer(&page, "%ld column%s explain%s %.0f %% of the variance of %s: the noise is %.3g of %.3g.", (long)s->p,
+                      s->p > 1 ? "s" : "", s->p > 1 ? "" : "s", 100 * (1 - r->rmse * r->rmse / (r->flat * r->flat)), name, r->noise, r->flat);
+    report_text(&page, "%s of %s on %ld column%s, %ld rows.", method_words[r->method], name, (long)s->p, s->p > 1 ? "s" : "", (long)r->n);
     for (i = 0; i < s->f.notes; i++) report_text(&page, "Of the table: %s.", s->f.note[i]);
     for (i = 0; i < warned; i++) report_text(&page, "Take care: %s.", warnings[i]);
     if (r->method != NEURAL) report_coefficients(&page, s, r);

@@ -216,6 +216,13 @@ says "structural: no end" 0 "the fit has not converged" "$structural" --level --
 grep -q '"converged": false' s.json && grep -qE '"standard_errors": \{"var.level": null' s.json
 verdict "structural: no errors without an end" $?
 
+# a likelihood without end is no result
+awk 'BEGIN { print "still"; for (t = 0; t < 30; t++) print 5 }' >still.csv
+for program in noisy_ar state_space "structural --level"; do
+    # shellcheck disable=SC2086 # a program and its options
+    says "$program: what never changes" 1 "still: is the same wherever it is known" "$programs/"$program --data still.csv
+done
+
 # ---- noisy_ar, state_space: intercepts, regressors, vectors
 
 # error_of KEY FILE: its standard error

@@ -466,7 +466,12 @@ static void read_result(const sheet *s, const request *ask, fit_flags *flags, re
     else r->no_errors = fit_interrupted ? "the fit was interrupted" : NULL;
     r->has_errors = C != NULL;
     for (i = 0; i < M * D; i++) variance[i] = (double)NAN;
-    if (C) rotation_errors(kind, M, D, T, psi, Q, place, n, C, tied, variance);
+    if (C) { /* which knows no means: theta has them between Phi and the noises */
+        pu_int *turned = (pu_int *)need_bytes((size_t)(P - M) * sizeof *turned);
+        for (i = 0; i < P - M; i++) turned[i] = place[i < M * D ? i : i + M];
+        rotation_errors(kind, M, D, T, psi, Q, turned, n, C, tied, variance);
+        free(turned);
+    }
     for (i = 0; i < M; i++) {
         const pu_int at = M * D + M + (tied ? 0 : i), k = C ? place[at] : -1, mean = C ? place[M * D + i] : -1;
         r->noise[i] = s->unit[i] / sqrt(psi[i]);

@@ -242,7 +242,7 @@ static void write_effects(const design *d, const pu_real *mean, const pu_real *v
         for (l = 0; l < d->known[g]; l++) {
             table_write_name(file, d->name[g]), fputc(',', file);
             table_write_name(file, design_level(d, g, l, name, sizeof name));
-            fprintf(file, ",%ld,%.10g,%.10g\n", rows[l], (double)mean[at + l], sqrt((double)variance[at + l]));
+            fprintf(file, ",%ld,%.15g,%.10g\n", rows[l], (double)mean[at + l], sqrt((double)variance[at + l]));
         }
         free(rows);
     }
@@ -475,9 +475,9 @@ static void predict_rows(design *d, const request *ask, const pu_options *option
     fprintf(file, "row,mean,sd.mean,sd,low,high,y\n");
     for (m = d->rows; m < d->all; m++) {
         const double y = (double)d->hidden[m - d->rows], mean = (double)out.mean[m], sd = sqrt((double)out.variance[m]);
-        fprintf(file, "%ld,%.10g,%.6g,%.6g,%.10g,%.10g,", (long)(m - d->rows) + 1, mean, sqrt((double)out.fit[m]), sd,
+        fprintf(file, "%ld,%.15g,%.6g,%.6g,%.15g,%.15g,", (long)(m - d->rows) + 1, mean, sqrt((double)out.fit[m]), sd,
                 mean - 1.96 * sd, mean + 1.96 * sd);
-        if (y == y) fprintf(file, "%.10g", y), count += 1, square += (y - mean) * (y - mean), inside += fabs(y - mean) <= 1.96 * sd;
+        if (y == y) fprintf(file, "%.15g", y), count += 1, square += (y - mean) * (y - mean), inside += fabs(y - mean) <= 1.96 * sd;
         fprintf(file, "\n");
     }
     file_close(file, ask->out);

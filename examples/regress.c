@@ -80,11 +80,24 @@ static const char *const method_words[] = {"Bayesian linear regression", "sparse
 
 /* ---- the table ---- */
 
+/* Levels of a category that no row has are refused where rows are predicted, see frame_take: does a row have that without a term? */
+static void look_for_base(sheet *s, int place)
+{
+    pu_int i, k;
+    for (i = 0; i < s->n; i++) {
+        int is_base = 1;
+        for (k = 1; k < s->width; k++) is_base &= s->f.term[k].place != place || !(s->x[i * s->width + k] > 0);
+        if (is_base) return;
+    }
+    s->f.column[place].base = -1;
+}
+
 /* A column of the matrix goes. */
 static void drop_column(sheet *s, pu_int k)
 {
     frame *f = &s->f;
     pu_int i, j;
+    if (f->term[k].level >= 0 && s->x[k] > 0) f->column[f->term[k].place].base = f->term[k].level; /* that of all rows */
     frame_note(f, "left out, the same in all rows that are used: %s", f->term[k].name);
     for (i = 0; i < s->n; i++)
         for (j = 0; j < s->width; j++)
@@ -112,6 +125,8 @@ static void read_table(sheet *s, const fit_flags *flags)
     if (s->no_response) frame_note(f, "left out: %ld rows without a response", s->no_response);
     if (s->gaps) frame_note(f, "left out: %ld rows with a gap in another column (factors --impute fills gaps)", s->gaps);
     if (s->n < 3) frame_fail(f, "fewer than three rows are left; --exclude leaves out columns with many gaps");
+    for (k = 0; k < f->columns; k++)
+        if (f->column[k].use == FRAME_CATEGORY) look_for_base(s, (int)k);
     for (k = s->width - 1; k >= 0; k--) {
         for (i = 1; i < s->n && s->x[i * s->width + k] <= s->x[k] && s->x[i * s->width + k] >= s->x[k]; i++) continue;
         if (i < s->n) continue;
@@ -658,6 +673,16 @@ static void print_check(const char *what, const char *unit, const check *c)
            (long)c->count, what, c->rmse, unit, c->flat, 100 * c->coverage, c->score, c->score_flat);
 }
 
+/* How many coefficients the data have determined, not the prior: that of MacKay. */
+static double determined(const fitted *r)
+{
+    const double precision = exp((double)r->theta[r->params - 2]);
+    double sum = 0;
+    pu_int k;
+    for (k = 1; k <= r->p; k++) sum += 1 - precision * pow(r->sd[k] * r->scale[k] / r->scale[0], 2);
+    return sum;
+}
+
 /* What a reader must know of the fit: lines for the terminal and the page. Returns how many. */
 static int find_warnings(const sheet *s, const fitted *r, const char *list[5])
 {
@@ -667,6 +692,9 @@ static int find_warnings(const sheet *s, const fitted *r, const char *list[5])
     if (r->n <= s->p + 1 && r->method != NEURAL && r->noise < 0.01 * r->flat)
         list[n++] = "as many columns as rows explain the response with hardly any noise: the likelihood has no maximum there, the noise is at a "
                     "floor, and standard deviations mean little; fewer --columns, or more rows";
+    if (r->method == SPARSE ? r->kept == 0 : r->method == BAYES && determined(r) < 0.01)
+        list[n++] = "the columns explain nothing: the likelihood is highest where all coefficients are 0, so that their standard deviations and "
+                    "intervals are those of the prior and say nothing of the data";
     if (r->report.status == PU_INEXACT) list[n++] = "rounding has taken more than half of the digits: columns are nearly combinations of each other";
     if (fit_interrupted) list[n++] = "interrupted: all that follows is of a fit under way";
     else if (!fit_converged(&r->report)) list[n++] = "the fit has not converged: more --steps may improve it";
@@ -678,7 +706,7 @@ static void print_all(const sheet *s, const fitted *r, double prior, const check
     const char *warnings[5];
     const int count = find_warnings(s, r, warnings);
     int k;
-    printf("%s of %s on %ld columns, %ld rows\n", method_words[r->method], s->f.term[0].name, (long)s->p, (long)r->n);
+    printf("%s of %s on %ld column%s, %ld rows\n", method_words[r->method], s->f.term[0].name, (long)s->p, s->p > 1 ? "s" : "", (long)r->n);
     if (r->method != NEURAL) print_coefficients(s, r);
     if (r->method == NEURAL) printf("  %ld hidden units, %ld weights of prior precision %g\n", (long)r->hidden, (long)r->params - 2, prior);
     printf("\n  noise (sd) %.5g of a standard deviation of %.5g; error of the fit %.5g, R^2 %.4f\n", r->noise, r->flat, r->rmse,
@@ -774,10 +802,10 @@ static void write_report(const sheet *s, const request *ask, const fitted *r, co
         report_answer(&page, "%s of a hidden row is predicted to within %.3g (its mean alone: %.3g); 95 %% intervals hold %.0f %% of them.", name,
                       hidden->rmse, hidden->flat, 100 * hidden->coverage);
     else
-        report_answer(&page, "%ld columns explain %.0f %% of the variance of %s: the noise is %.3g of %.3g.", (long)s->p,
-                      100 * (1 - r->rmse * r->rmse / (r->flat * r->flat)), name, r->noise, r->flat);
+        report_answer(&page, "%ld column%s explain%s %.0f %% of the variance of %s: the noise is %.3g of %.3g.", (long)s->p,
+                      s->p > 1 ? "s" : "", s->p > 1 ? "" : "s", 100 * (1 - r->rmse * r->rmse / (r->flat * r->flat)), name, r->noise, r->flat);
     for (i = 0; i < warned; i++) report_warning(&page, "Take care: %s.", warnings[i]);
-    report_text(&page, "%s of %s on %ld columns, %ld rows.", method_words[r->method], name, (long)s->p, (long)r->n);
+    report_text(&page, "%s of %s on %ld column%s, %ld rows.", method_words[r->method], name, (long)s->p, s->p > 1 ? "s" : "", (long)r->n);
     for (i = 0; i < s->f.notes; i++) report_text(&page, "Of the table: %s.", s->f.note[i]);
     if (r->method != NEURAL) report_coefficients(&page, s, r);
     report_section(&page, "Predictions");

@@ -233,7 +233,7 @@ static void draw_parts(const structure *m, int all, const series *s, const pu_re
 /* A cell of a CSV file; empty where there is no number. */
 static void cell(FILE *file, double x)
 {
-    if (x == x) fprintf(file, ",%.10g", x);
+    if (x == x) fprintf(file, ",%.15g", x);
     else fprintf(file, ",");
 }
 

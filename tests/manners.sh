@@ -216,6 +216,13 @@ says "structural: no end" 0 "the fit has not converged" "$structural" --level --
 grep -q '"converged": false' s.json && grep -qE '"standard_errors": \{"var.level": null' s.json
 verdict "structural: no errors without an end" $?
 
+# a likelihood without end is no result
+awk 'BEGIN { print "still"; for (t = 0; t < 30; t++) print 5 }' >still.csv
+for program in noisy_ar state_space "structural --level"; do
+    # shellcheck disable=SC2086 # a program and its options
+    says "$program: what never changes" 1 "still: is the same wherever it is known" "$programs/"$program --data still.csv
+done
+
 # ---- noisy_ar, state_space: intercepts, regressors, vectors
 
 # error_of KEY FILE: its standard error
@@ -468,7 +475,29 @@ verdict "factors: no gap is left" $?
 first_gap=$(awk -F, 'NR == 2 { print $3 }' gaps.csv)
 [[ $first_gap && $(awk -F, 'NR == 10 { print $4 }' full.csv) == "$first_gap" ]]
 verdict "factors: the same numbers in both files" $?
-says "factors: over the data" 2 "would be written over the data" "$factors" --data holes.csv --factors 1 --impute holes.csv
+# milliseconds since 1970 need thirteen digits
+awk 'BEGIN { s = 3; print "a,b,c"; for (t = 0; t < 30; t++) { s = s * 16807 % 2147483647; x = 1700000000000 + s / 2147483647 * 1000
+    printf "%s,%.0f,%.0f\n", t == 9 ? "" : sprintf("%.0f", x + 37 * (t % 5)), x + 41 * (t % 7), x + 13 * (t % 11) } }' >times.csv
+"$factors" --data times.csv --factors 1 --errors no --quiet --impute times_full.csv
+awk -F, 'NR == 11 { off = $1 - $2; exit !(off > -300 && off < 300) }' times_full.csv
+verdict "factors: digits of large numbers" $?
+says "factors: over the data" 2 "would be written over --data" "$factors" --data holes.csv --factors 1 --impute ./holes.csv
+ln holes.csv hard.csv
+says "factors: over the data under another name" 2 "would be written over --data" "$factors" --data holes.csv --factors 1 --loadings hard.csv
+says "factors: two results in one file" 2 "where two results would go" "$factors" --data holes.csv --factors 1 --svg twice --report=twice
+# standard errors of canonical loadings: inverse of the information with the condition that the loadings are canonical on its border,
+# by differences in numpy
+awk 'function u() { s = s * 16807 % 2147483647; return s / 2147483647 }
+     function v() { return u() + u() + u() }
+     BEGIN { s = 11; print "a,b,c,d,e,f"
+         for (t = 0; t < 60; t++) {
+             p = v(); q = v()
+             printf "%.4f,%.4f,%.4f,", p + 0.5 * v(), p + 0.3 * q + 0.4 * v(), p - 0.5 * q + 0.6 * v()
+             printf "%.4f,%.4f,%.4f\n", q + 0.5 * v(), q + 0.2 * p + 0.4 * v(), 0.6 * q + 0.3 * p + 0.7 * v()
+         } }' >six.csv
+"$factors" --data six.csv --factors 2 --quiet --loadings six_loadings.csv
+agree "factors: the standard error of a canonical loading" "$(awk -F, 'NR == 2 { print $8 }' six_loadings.csv)" 0.14668149 1e-4
+agree "factors: and of the weaker factor" "$(awk -F, 'NR == 7 { print $10 }' six_loadings.csv)" 0.09858614 1e-4
 says "factors: how many" 0 "<- chosen" "$factors" --hold-out 0.1 --simulate-columns 9 --simulate-rows 300 --choose hold-out --errors no
 "$factors" --simulate-rows 300 --errors no --json f.json >out 2>err
 [[ $(number factors f.json) == 3 ]] && grep -q '<- chosen' out && awk -v x="$(number coverage f.json)" 'BEGIN { exit !(x > 0.9 && x < 0.99) }'
@@ -529,6 +558,15 @@ verdict "regress: and their intervals" $?
 printf 'kind;x3;x2;x1\nhuge;0.5;5;0.5\n' >new.csv
 says "regress: a name that the data have not" 1 "line 2, column kind: the data have no such name: huge" \
     "$regress" --data rows.csv --response y --categories kind --predict new.csv --out p.csv
+# of k = c there are only rows with a gap
+awk 'BEGIN { print "y,x,k"; for (t = 0; t < 24; t++) print t % 5 "," (t % 4 == 3 ? "" : t % 7) "," substr("aabc", t % 4 + 1, 1) }' >gone.csv
+printf 'x,k\n1,c\n' >new.csv
+says "regress: a name that no used row has" 1 "line 2, column k: no row of the data that is used has this name: c" \
+    "$regress" --data gone.csv --response y --categories k --predict new.csv --out p.csv
+says "regress: over the rows to predict" 2 "would be written over --predict" \
+    "$regress" --data gone.csv --response y --categories k --predict new.csv --out ./new.csv
+awk 'BEGIN { print "y,x"; for (t = 0; t < 30; t++) print t * t % 7 "," t % 5 }' >noise.csv
+says "regress: nothing to be found" 0 "the columns explain nothing" "$regress" --data noise.csv --response y
 says "regress: neural" 0 "hidden units" "$regress" --data rows.csv --response y --method neural --hidden 3 --prior 3 --hold-out 0.25 --json r.json
 says "regress: of what?" 2 "--response: which column" "$regress" --data rows.csv
 says "regress: text as a response" 1 "the response must be numbers" "$regress" --data rows.csv --response kind

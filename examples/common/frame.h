@@ -39,6 +39,7 @@ typedef struct {
     int counts;     /* each number is one more than that before it */
     int term, terms; /* of the matrix; terms 0: not in it */
     table_names levels;
+    int32_t base; /* of a category: the level without a term; -1: the rows that are used have none */
 } frame_column;
 
 /* A column of the matrix. */
@@ -521,6 +522,7 @@ static inline void frame_add_levels(frame *f, int place)
         fail(1, c->name, "has more than 200 names, too many for a coefficient each; examples/mixed takes them as a group");
     if (c->levels.count < 2) frame_note(f, "left out, the same in all rows: %s", c->name);
     table_order(&c->levels, order);
+    c->base = c->levels.count ? order[0] : -1;
     for (k = 1; k < c->levels.count; k++) (void)frame_add(f, place, order[k]);
     free(order);
 }
@@ -584,15 +586,20 @@ static inline int frame_take(frame_walk *w, long row, int place, int kind, doubl
     }
     for (k = 0; k < c->terms; k++) to[k] = (pu_real)NAN;
     if (kind != FRAME_GAP) {
-        table_names *names = &model->column[model->term[c->term].place].levels;
+        frame_column *from = &model->column[model->term[c->term].place];
+        table_names *names = &from->levels;
         const int32_t before = names->count;
+        int is_known = !f->model;
         char word[64];
         const size_t length = text ? (size_t)(text->end - text->begin) : (size_t)snprintf(word, sizeof word, "%.15g", x);
         const int32_t level = table_level(names, length, text ? text->begin : word);
         if (names->count > before)
             return snprintf(w->why, sizeof w->why, "%s %ld, column %s: the data have no such name: %.40s", frame_unit(f), row, c->name,
                             table_name(names, level)), 0;
-        for (k = 0; k < c->terms; k++) to[k] = (pu_real)(level == f->term[c->term + k].level);
+        for (k = 0; k < c->terms; k++) to[k] = (pu_real)(level == f->term[c->term + k].level), is_known |= to[k] > 0;
+        if (!is_known && level != from->base)
+            return snprintf(w->why, sizeof w->why, "%s %ld, column %s: no row of the data that is used has this name: %.40s", frame_unit(f), row,
+                            c->name, table_name(names, level)), 0;
     }
     return 1;
 }
@@ -695,7 +702,7 @@ static inline void frame_flush(frame_walk *w, int newline)
     if (!w->has_line) return;
     for (i = 0; i < w->patches; i++) {
         fwrite(w->line + at, 1, w->patch[i].at - at, w->out);
-        fprintf(w->out, "%.10g", w->patch[i].x);
+        fprintf(w->out, "%.15g", w->patch[i].x);
         at = w->patch[i].at + w->patch[i].length;
     }
     fwrite(w->line + at, 1, w->length - at, w->out);
@@ -769,7 +776,6 @@ static inline void frame_fill_in(frame *f, const char *path)
     FILE *in, *out;
     frame_walk w;
     int last = '\n';
-    if (!strcmp(path, f->data)) fail(2, path, "would be written over the data");
     out = file_open(path);
     if (f->is_numpy) frame_fill_numpy(f, out);
     else {

@@ -271,12 +271,10 @@ static inline int npy_open(const char *path, npy_file *f, char *why)
 static inline void npy_bytes(const npy_column *c, const unsigned char *from, unsigned char *to)
 {
     size_t i;
-    if (c->swapped)
-        for (i = 0; i < c->size; i++) to[i] = from[c->size - 1 - i];
-    else if (c->size == 8)
+    if (c->size == 8 && !c->swapped)
         memcpy(to, from, 8); /* a size that the compiler knows */
     else
-        for (i = 0; i < c->size; i++) to[i] = from[i];
+        for (i = 0; i < 8 && i < c->size; i++) to[i] = from[c->swapped ? c->size - 1 - i : i]; /* none is larger */
 }
 
 /* 0: it is no integer from 0 to 2^63 - 1, or of a floating-point number that has only 2^53 of them, none of those. */

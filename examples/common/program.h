@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -297,14 +298,45 @@ static inline FILE *file_open(const char *path)
     return file;
 }
 
-/* Better to fail now than after the work: can this file be written? NULL: none is wanted. */
+/* Do both names mean one file, whatever they look like? A device is none: /dev/null takes everything. */
+static inline int file_is_same(const char *a, const char *b)
+{
+    struct stat p, q;
+    return stat(a, &p) == 0 && stat(b, &q) == 0 && S_ISREG(p.st_mode) && p.st_dev == q.st_dev && p.st_ino == q.st_ino;
+}
+
+/* A result must not be written over what another option names: the data, or another result, of which `taken` are the names so far. */
+static inline void file_apart(const char *path)
+{
+    enum { MOST = 16 };
+    static const char *taken[MOST];
+    static int count;
+    char what[300], why[200];
+    int i;
+    snprintf(what, sizeof what, "%.290s", path);
+    for (i = 0; i < program_call.count; i++) {
+        const option *o = program_call.list + i;
+        if (!o->text || !*o->text || *o->text == path || !file_is_same(path, *o->text)) continue;
+        snprintf(why, sizeof why, "would be written over --%.60s: name another file", o->name);
+        fail(2, what, why);
+    }
+    for (i = 0; i < count; i++)
+        if (taken[i] != path && !strcmp(taken[i], path) && strncmp(path, "/dev/", 5))
+            fail(2, what, "is where two results would go: name another file for one");
+    if (count < MOST) taken[count++] = path;
+}
+
+/* Better to fail now than after the work: can this file be written, and is nothing there that is needed? NULL: none is wanted. */
 static inline void file_ready(const char *path)
 {
-    FILE *there = path ? fopen(path, "r") : NULL, *file = path ? fopen(path, "a") : NULL;
-    if (path && !file) fail_errno("cannot write", path);
-    if (file) fclose(file);
+    FILE *there, *file;
+    if (!path) return;
+    file_apart(path);
+    there = fopen(path, "r"), file = fopen(path, "a");
+    if (!file) fail_errno("cannot write", path);
+    fclose(file);
     if (there) fclose(there);
-    else if (path) remove(path); /* an empty file would look like a result */
+    else remove(path); /* an empty file would look like a result */
 }
 
 static inline void file_close(FILE *file, const char *path)

@@ -243,6 +243,7 @@ static inline void series_load(series *s)
 {
     char why[CSV_WHY];
     pu_int n, t, gaps, rows;
+    int varies = 0;
     series_read(s, s->columns, &s->table);
     if (!s->columns && (s->regress || s->time)) series_drop(s);
     if (s->table.rows < 2) fail(1, s->data, "has one row of numbers; a series is a column, and takes at least two");
@@ -251,6 +252,7 @@ static inline void series_load(series *s)
     series_alloc(s, s->table.columns, rows);
     if (s->time) series_times(s);
     for (n = 0; n < s->count; n++) {
+        double low = HUGE_VAL, high = -HUGE_VAL;
         for (t = 0, gaps = 0; t < s->known; t++) {
             const double x = (double)s->table.value[n * s->table.rows + t], v = series_transform(s, x);
             if (x == x && !(v - v == 0)) {
@@ -258,9 +260,12 @@ static inline void series_load(series *s)
                 fail(1, s->data, why);
             }
             s->y[n * s->length + t] = (pu_real)v, gaps += x != x;
+            low = fmin(low, v), high = fmax(high, v);
         }
         if (gaps == s->known) fail(1, s->table.name[n], "the column has no value at all");
+        varies |= high > low;
     }
+    if (!varies) fail(1, s->table.name[0], "is the same wherever it is known: of what never changes there is nothing to estimate");
 }
 
 /* Column p of X counted from its mean where there is an intercept, in units of its standard deviation: numbers such as years

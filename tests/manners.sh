@@ -456,7 +456,8 @@ verdict "factors: the standard error of a mean" $?
 awk -F, 'NR > 1 { k++; x = $4; y = $5; a += x; b += y; p += x * x; q += y * y; r += x * y }
      END { p = p / k - (a / k) ^ 2; q = q / k - (b / k) ^ 2; r = r / k - a / k * b / k
          root = sqrt((p - q) ^ 2 / 4 + r * r)
-         printf "%.9g %.9g\n", sqrt((p + q) / 2 - root), k / 2 * (2 * log(6.283185307179586) + log((p * q - r * r)) + 2) }' people.csv >closed
+         printf "%.9g %.9g\n", sqrt((p + q) / 2 - root),
+             k / 2 * (2 * log(6.283185307179586) + log((p * q - r * r)) + 2) }' people.csv >closed
 read -r noise_a total <closed
 grep '"noise"' f.json >noise.json
 agree "factors: noise of a principal axis" "$(number a noise.json)" "$noise_a" 1e-6

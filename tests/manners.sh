@@ -424,7 +424,8 @@ awk 'function u() { s = s * 16807 % 2147483647; return s / 2147483647 }
      BEGIN { s = 11; print "id,name,a,b,c,day"
          for (t = 1; t <= 90; t++) {
              z = n()
-             printf "%d,\"p, %d\",%.4f,%.4f,%.4f,2001-01-%02d\n", t, t, 50 + 3 * z + 2 * n(), 7 - z + 0.8 * n(), 0.5 * z + 0.6 * n(), t % 28 + 1
+             printf "%d,\"p, %d\",%.4f,%.4f,%.4f,2001-01-%02d\n",
+                 t, t, 50 + 3 * z + 2 * n(), 7 - z + 0.8 * n(), 0.5 * z + 0.6 * n(), t % 28 + 1
          } }' >people.csv
 says "factors: ids and texts are left out" 0 "left out, texts: name, day" \
     "$factors" --data people.csv --factors 1 --json f.json --loadings l.csv

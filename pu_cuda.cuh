@@ -34,6 +34,16 @@ GUARANTEES
     same bits at every run on one device. Philox words are those of the CPU; the normals made of them agree to rounding (to the bit
     with -fmad=false). TF32 is off unless asked for. Errors of CUDA and its libraries become PU_E_DEVICE, with the library's words
     in report.where.what; none is lost, none exits.
+
+DEVICES
+    Every call works on the device of its context, whichever is current, and leaves that one current: several contexts, on one device
+    or on several, need no cudaSetDevice between calls. Memory, streams and kernels of yours are on the device that you made current.
+
+ERRORS
+    An error that other code of the host thread has left behind (a cudaMalloc whose result nobody looked at) is no failure of a call
+    here: the call takes it, as cudaGetLastError would, keeps its number in cuda.left_behind, where it stays until you clear it or
+    there is another, and goes on. pu_cuda_close leaves it where it is. Where the error is one that stays because the device is lost (a kernel of yours that used a bad address), the call
+    ends with PU_E_DEVICE and says that this was so before it began; left_behind has the number, cudaGetErrorString its words.
 */
 #ifndef PU_CUDA_CUH
 #define PU_CUDA_CUH
@@ -79,8 +89,9 @@ typedef struct { /* private: what a device side knows of itself */
 typedef struct {
     pu_backend backend; /* what options.backend points at; valid between open and close */
     struct CUstream_st *stream; /* where work is enqueued: for operators and kernels of yours */
+    int left_behind;            /* see ERRORS above: the last cudaError_t that was pending when a call began; 0: none */
     /* private from here on */
-    int device, before, own_stream, own_memory, open;
+    int device, before, inside, capturing, own_stream, own_memory, open;
     struct CUstream_st *copy; /* uploads for the next batch */
     struct CUevent_st *uploaded, *done[2], *half[2][2];
     int turning, turned[2], half_used[2][2];
@@ -110,8 +121,9 @@ typedef struct {
     size_t allocations;    /* how many times memory was asked for, ever */
 } pu_cuda;
 
-/* Takes the device and what it needs there: two streams, handles, about 20 MB. *cuda must be zeroed; on failure it is so again.
-   options may be NULL. The device stays current. Statuses: PU_OK; PU_E_NULL; PU_E_ARGUMENT (options.device: no such device);
+/* Takes the device and what it needs there: two streams, handles, about 20 MB. *cuda must be zeroed; on failure it is so again, but
+   for left_behind. The current device stays what it was.
+   options may be NULL. Statuses: PU_OK; PU_E_NULL; PU_E_ARGUMENT (options.device: no such device);
    PU_E_NO_DEVICE (no driver or no device: where.what has CUDA's words); PU_E_MEMORY; PU_E_DEVICE. */
 PU_DEF pu_status pu_cuda_open(pu_cuda *cuda, const pu_cuda_options *options, pu_report *report);
 /* Waits for all work and gives everything back. NULL, or one that was never opened, is fine. */
@@ -218,6 +230,40 @@ static int pu__cufft_ok(pu_cuda *c, cufftResult error)
 
 /* What was launched just now: accepted? */
 static void pu__cuda_launched(pu_cuda *c) { (void)pu__cuda_ok(c, cudaGetLastError()); }
+
+#define PU__CUDA_LOST                                                                 \
+    "the device was lost before this call: a kernel or copy enqueued earlier has failed " \
+    "(cuda.left_behind is CUDA's number for it)"
+
+/* A public call, or one of the backend's, begins: until it ends our device is the current one and errors are ours. What was pending is
+   of others. Returns whether that is new: calls within calls have nothing to leave. Failures are in c->status. */
+static int pu__cuda_enter(pu_cuda *c)
+{
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cudaError_t error;
+    if (c->inside) return 0;
+    c->inside = 1;
+    c->before = c->device;
+    error = cudaGetLastError();
+    if (error != cudaSuccess) c->left_behind = (int)error;
+    error = cudaGetDevice(&c->before);
+    if (error == cudaSuccess) error = cudaSetDevice(c->device);
+    if (error == cudaSuccess) error = cudaStreamIsCapturing(c->stream, &capture);
+    c->capturing = capture != cudaStreamCaptureStatusNone;
+    if (error == cudaSuccess) return 1;
+    (void)cudaGetLastError();
+    c->left_behind = (int)error;
+    pu__cuda_failed(c, PU_E_DEVICE, PU__CUDA_LOST);
+    return 1;
+}
+
+/* Such a call ends. What is pending now is ours. */
+static void pu__cuda_leave(pu_cuda *c)
+{
+    pu__cuda_launched(c);
+    if (c->before != c->device) (void)cudaSetDevice(c->before);
+    c->inside = 0;
+}
 
 static dim3 pu__cuda_grid(pu_int x, pu_int y, pu_int z)
 {
@@ -789,9 +835,9 @@ static void pu__cuda_batch(void *user, pu_int count)
 static void *pu__cuda_memory(void *user, size_t bytes)
 {
     pu_cuda *c = pu__cuda(user);
+    if (c->inside) pu__cuda_leave(c);
+    (void)pu__cuda_enter(c); /* until `status`, with which every call ends */
     if (c->status) return NULL;
-    (void)pu__cuda_ok(c, cudaGetDevice(&c->before)); /* until `status`, with which every call ends */
-    if (!pu__cuda_ok(c, cudaSetDevice(c->device))) return NULL;
     /* uploads must not overtake what others have enqueued on the stream, with this block maybe */
     if (pu__cuda_ok(c, cudaEventRecord(c->uploaded, c->stream))) (void)pu__cuda_ok(c, cudaStreamWaitEvent(c->copy, c->uploaded, 0));
     if (bytes <= c->bytes) return c->memory;
@@ -821,14 +867,13 @@ static pu_status pu__cuda_status(void *user, const char **what)
 {
     pu_cuda *c = pu__cuda(user);
     pu_status status;
+    (void)pu__cuda_enter(c);
     (void)pu__cuda_ok(c, cudaStreamSynchronize(c->copy));
     (void)pu__cuda_ok(c, cudaStreamSynchronize(c->stream));
-    (void)pu__cuda_ok(c, cudaGetLastError());
+    pu__cuda_leave(c);
     status = c->status;
     if (status) *what = c->what;
     c->status = PU_OK, c->what = NULL;
-    if (c->before != c->device) (void)cudaSetDevice(c->before);
-    c->before = c->device;
     return status;
 }
 
@@ -1607,10 +1652,9 @@ static void pu__cuda_make_fourier(const pu_op *op, size_t *bytes, pu_side *made)
    >>sides
    ------------------------------------------------------------------------------------------------ */
 
-static pu_status pu__cuda_make_side(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *made)
+static pu_status pu__cuda_any_side(pu_cuda *c, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *made)
 {
     pu_op *side = &made->op;
-    pu_cuda *c = pu__cuda(user);
     pu_cuda_side *b = &c->side[slot];
     const int dense = op->form == PU_FORM_MATRIX || op->form == PU_FORM_SYMMETRIC;
     if (op->params > 0 && !op->data) return PU_E_NULL;
@@ -1632,14 +1676,26 @@ static pu_status pu__cuda_make_side(void *user, int slot, const pu_op *op, void 
     return PU_E_UNSUPPORTED;
 }
 
+static pu_status pu__cuda_make_side(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *made)
+{
+    pu_cuda *c = pu__cuda(user);
+    const int outermost = pu__cuda_enter(c);
+    const pu_status status = pu__cuda_any_side(c, slot, op, memory, bytes, made);
+    if (outermost) pu__cuda_leave(c);
+    return status;
+}
+
 /* ------------------------------------------------------------------------------------------------
    >>context
    ------------------------------------------------------------------------------------------------ */
 
 PU_DEF void pu_cuda_close(pu_cuda *c)
 {
+    const int theirs = cudaPeekAtLastError() != cudaSuccess;
+    int before = 0;
     if (!c) return;
     if (c->open) {
+        if (cudaGetDevice(&before) != cudaSuccess) before = c->device;
         (void)cudaSetDevice(c->device);
         if (c->stream) (void)cudaStreamSynchronize(c->stream);
         if (c->copy) (void)cudaStreamSynchronize(c->copy);
@@ -1660,7 +1716,8 @@ PU_DEF void pu_cuda_close(pu_cuda *c)
         if (c->pinned) (void)cudaFreeHost(c->pinned);
         if (c->copy) (void)cudaStreamDestroy(c->copy);
         if (c->own_stream && c->stream) (void)cudaStreamDestroy(c->stream);
-        (void)cudaGetLastError();
+        (void)cudaSetDevice(before);
+        if (!theirs) (void)cudaGetLastError();
         free(c->host);
     }
     memset(c, 0, sizeof *c);
@@ -1702,31 +1759,37 @@ PU_DEF pu_status pu_cuda_open(pu_cuda *c, const pu_cuda_options *options, pu_rep
 {
     pu_report local;
     pu_cuda_options o;
-    int devices = 0;
+    int devices = 0, before = 0, left_behind;
     cudaError_t error;
     if (!report) report = &local;
     pu__report_clear(report);
     if (!c) return pu__fail(report, PU_E_NULL, "cuda", -1, -1);
     memset(c, 0, sizeof *c), memset(&o, 0, sizeof o);
     if (options) o = *options;
+    c->left_behind = left_behind = (int)cudaGetLastError();
     error = cudaGetDeviceCount(&devices);
     if (error != cudaSuccess || devices < 1) {
         (void)cudaGetLastError();
+        if (left_behind && error != cudaSuccess && error != cudaErrorNoDevice && error != cudaErrorInsufficientDriver)
+            return pu__fail(report, PU_E_DEVICE, PU__CUDA_LOST, -1, -1);
         return pu__fail(report, PU_E_NO_DEVICE, error != cudaSuccess ? cudaGetErrorString(error) : "no device", -1, -1);
     }
     if (o.device < 0 || o.device >= devices) return pu__fail(report, PU_E_ARGUMENT, "options.device", -1, -1);
     if (o.memory && o.bytes == 0) return pu__fail(report, PU_E_ARGUMENT, "options.bytes", -1, -1);
-    error = cudaSetDevice(o.device);
+    error = cudaGetDevice(&before);
+    if (error == cudaSuccess) error = cudaSetDevice(o.device);
     if (error != cudaSuccess) {
         (void)cudaGetLastError();
         return pu__fail(report, PU_E_DEVICE, cudaGetErrorString(error), -1, -1);
     }
-    c->open = 1, c->device = c->before = o.device, c->count = 1;
+    c->open = c->inside = 1, c->device = o.device, c->before = before, c->count = 1;
     pu__cuda_take(c, &o);
+    pu__cuda_leave(c);
     if (c->status) {
         const pu_status status = c->status;
         const char *what = c->what;
         pu_cuda_close(c);
+        c->left_behind = left_behind;
         return pu__fail(report, status, what, -1, -1);
     }
     c->backend.user = c;
@@ -1807,13 +1870,13 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_inverse(pu_i
     if (i < n) minv[i] = PU_R(1) / m[i];
 }
 
-PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx,
-                               const pu_real *x0, const pu_real *weight, const pu_solve_options *options, void *memory,
-                               size_t bytes, pu_real *grad_A, int32_t *stop, pu_report *report)
+/* pu_cuda_solve, once its device is current */
+static pu_status pu__cuda_solve_here(pu_cuda *c, const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx,
+                                     const pu_real *x0, const pu_real *weight, const pu_solve_options *options, void *memory,
+                                     size_t bytes, pu_real *grad_A, int32_t *stop, pu_report *report)
 {
     const pu_solve_options *o = pu__solve_defaults(options);
     const int gradient = grad_A != NULL;
-    pu_report local;
     pu__plan plan;
     pu__cuda_solve_memory w;
     pu__run *g = &w.run;
@@ -1822,8 +1885,6 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     pu_block start;
     size_t need;
     int overflow;
-    if (!report) report = &local;
-    pu__report_clear(report);
     status = pu__cuda_solve_plan(c, A, k, options, gradient, &plan, report);
     if (status) return status;
     if (!U || !X || !memory || (gradient && !weight))
@@ -1863,21 +1924,35 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     if (!status) pu__cuda_combination(c, g->n, k, pu__rows(X, ldx), 1, &t);
     if (stop && !status) (void)pu__cuda_ok(c, cudaMemcpyAsync(stop, g->s.stop, (size_t)k * sizeof *stop, cudaMemcpyDeviceToDevice, c->stream));
     report->solver = plan.solver, report->iterations = plan.I, report->tape_every = plan.every, report->products = g->products;
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx,
+                               const pu_real *x0, const pu_real *weight, const pu_solve_options *options, void *memory,
+                               size_t bytes, pu_real *grad_A, int32_t *stop, pu_report *report)
+{
+    pu_report local;
+    pu_status status;
+    int outermost;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!c || !c->open) return pu__fail(report, c ? PU_E_ARGUMENT : PU_E_NULL, "cuda", -1, -1);
+    outermost = pu__cuda_enter(c);
+    status = c->status;
+    if (!status)
+        status = pu__cuda_solve_here(c, A, k, U, ldu, X, ldx, x0, weight, options, memory, bytes, grad_A, stop, report);
+    if (outermost) pu__cuda_leave(c);
     if (c->status) {
         const char *what = c->what;
         status = c->status, c->status = PU_OK, c->what = NULL;
         return pu__fail(report, status, what, -1, -1);
     }
-    return PU_OK;
+    return status;
 }
 
-PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *c, pu_int n, pu_real *x, uint64_t seed, uint64_t offset)
+static curandStatus_t pu__cuda_bulk_here(pu_cuda *c, pu_int n, pu_real *x, uint64_t seed, uint64_t offset)
 {
     curandStatus_t error = CURAND_STATUS_SUCCESS;
-    if (!c || !x) return PU_E_NULL;
-    if (!c->open || n < 0 || n % 2) return PU_E_ARGUMENT;
-    if (n == 0) return PU_OK;
-    if (cudaSetDevice(c->device) != cudaSuccess) return PU_E_DEVICE;
     if (!c->random) {
         c->allocations++;
         error = curandCreateGenerator((curandGenerator_t *)&c->random, CURAND_RNG_PSEUDO_PHILOX4_32_10);
@@ -1891,7 +1966,24 @@ PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *c, pu_int n, pu_real *x, uint64_t
 #else
     if (error == CURAND_STATUS_SUCCESS) error = curandGenerateNormalDouble((curandGenerator_t)c->random, x, (size_t)n, 0, 1);
 #endif
-    return error == CURAND_STATUS_SUCCESS ? PU_OK : error == CURAND_STATUS_ALLOCATION_FAILED ? PU_E_MEMORY : PU_E_DEVICE;
+    return error;
+}
+
+PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *c, pu_int n, pu_real *x, uint64_t seed, uint64_t offset)
+{
+    curandStatus_t error = CURAND_STATUS_SUCCESS;
+    pu_status status;
+    int outermost;
+    if (!c || !x) return PU_E_NULL;
+    if (!c->open || n < 0 || n % 2) return PU_E_ARGUMENT;
+    if (n == 0) return PU_OK;
+    outermost = pu__cuda_enter(c);
+    if (!c->status) error = pu__cuda_bulk_here(c, n, x, seed, offset);
+    if (error != CURAND_STATUS_SUCCESS)
+        pu__cuda_failed(c, error == CURAND_STATUS_ALLOCATION_FAILED ? PU_E_MEMORY : PU_E_DEVICE, "cuRAND: execution failed");
+    if (outermost) pu__cuda_leave(c);
+    status = c->status, c->status = PU_OK, c->what = NULL;
+    return status;
 }
 
 /* ---- operators of yours ----
@@ -1928,16 +2020,19 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_call_sums(pu
 
 template <class F> static pu_status pu_cuda_each(pu_cuda *cuda, pu_int n, pu_int k, F f)
 {
+    const int outermost = pu__cuda_enter(cuda);
     if (n > 0 && k > 0)
         PU_LAUNCH(pu__cuda_call_each<F>, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0,
                   cuda->stream, n, k, f);
     pu__cuda_launched(cuda);
+    if (outermost) pu__cuda_leave(cuda);
     return pu__cuda_said(cuda);
 }
 
 template <class F> static pu_status pu_cuda_sums(pu_cuda *cuda, pu_int n, pu_int k, F f, const pu_real *weight, pu_real *out)
 {
     const pu_int parts = pu__cuda_parts(n);
+    const int outermost = pu__cuda_enter(cuda);
     for (pu_int j = 0; j < k; j += PU__CUDA_COLUMNS) {
         const pu_int some = pu__min(PU__CUDA_COLUMNS, k - j);
         PU_LAUNCH(pu__cuda_call_sums<F>, pu__cuda_grid(parts, some, 1), PU__CUDA_THREADS, 0, cuda->stream, n, some, j, f,
@@ -1945,6 +2040,7 @@ template <class F> static pu_status pu_cuda_sums(pu_cuda *cuda, pu_int n, pu_int
         PU_LAUNCH(pu__cuda_close_all, 1, PU__CUDA_THREADS, 0, cuda->stream, some, parts, cuda->partial, weight + j, 1.0, out);
     }
     pu__cuda_launched(cuda);
+    if (outermost) pu__cuda_leave(cuda);
     return pu__cuda_said(cuda);
 }
 

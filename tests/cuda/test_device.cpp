@@ -835,6 +835,155 @@ TEST captured_solve(int gradient)
     PASS();
 }
 
+/* ---- several devices, and errors of others ---------------------------------------------------------------- */
+
+static int current_device(void)
+{
+    int device_now = -1;
+    return cudaGetDevice(&device_now) == cudaSuccess ? device_now : -1;
+}
+
+/* A solve with everything on the device, while another one is current. X: what it gave. */
+static pu_status solve_there(pu_cuda *cuda, int other, pu_real *X)
+{
+    enum { n = 12, k = 2 };
+    pu_real gamma[2] = {PU_R(0.5), PU_R(-0.3)};
+    const pu_real *U = tc_normal(1, n * k);
+    pu_ar ar;
+    pu_op A;
+    pu_side side;
+    pu_solve_options o;
+    pu_status status;
+    size_t side_bytes = 0, bytes = 0;
+    void *side_memory = NULL, *memory = NULL;
+    memset(&o, 0, sizeof o);
+    o.iterations = 6;
+    if (pu_ar_set(&ar, n, 2, gamma, PU_R(0.8), NULL) != PU_OK) return PU_E_ARGUMENT;
+    A = pu_op_ar(&ar);
+    if (cudaSetDevice(cuda->device) != cudaSuccess) return PU_E_DEVICE; /* ours are for the memory below alone */
+    (void)cuda->backend.side(cuda, 0, &A, NULL, &side_bytes, &side);
+    if (cudaMalloc(&side_memory, side_bytes) != cudaSuccess) return PU_E_MEMORY;
+    pu_real *dU = (pu_real *)to_device(U, n * k * sizeof *U), *dX = (pu_real *)to_device(U, n * k * sizeof *U);
+    if (cudaSetDevice(other) != cudaSuccess) return PU_E_DEVICE;
+    status = cuda->backend.side(cuda, 0, &A, side_memory, &side_bytes, &side);
+    if (!status) status = pu_cuda_solve_bytes(cuda, &side.op, k, &o, 0, &bytes, NULL);
+    if (cudaSetDevice(cuda->device) != cudaSuccess || cudaMalloc(&memory, bytes) != cudaSuccess) return PU_E_MEMORY;
+    if (cudaSetDevice(other) != cudaSuccess) return PU_E_DEVICE;
+    if (!status) status = pu_cuda_solve(cuda, &side.op, k, dU, n, dX, n, NULL, NULL, &o, memory, bytes, NULL, NULL, NULL);
+    if (!status && cudaStreamSynchronize(cuda->stream) != cudaSuccess) status = PU_E_DEVICE;
+    if (cudaMemcpy(X, dX, n * k * sizeof *X, cudaMemcpyDeviceToHost) != cudaSuccess) status = PU_E_DEVICE;
+    cudaFree(dU), cudaFree(dX), cudaFree(memory), cudaFree(side_memory);
+    return status;
+}
+
+/* Contexts on two devices: each call works on its own device and leaves the current one, also where it fails. */
+TEST two_devices(void)
+{
+    problem p;
+    answer want, a;
+    pu_cuda second;
+    pu_cuda_options o;
+    pu_options wanted = options(PU_NETWORK, PU_PCG);
+    pu_real X[2][24];
+    make(&p, FACTOR_LISTS, 3);
+    memset(&o, 0, sizeof o);
+    o.device = 1;
+    sim_devices(2);
+    sim_fail_allocation(3);
+    TC_STATUS(pu_cuda_open(&second, &o, NULL), PU_E_MEMORY);
+    sim_fail_allocation(0);
+    ASSERT_EQ(0, current_device());
+    ASSERT(open_device(0));
+    TC_STATUS(pu_cuda_open(&second, &o, NULL), PU_OK);
+    ASSERT_EQ(0, current_device());
+    want = ask(&p, wanted, &device.backend, 0);
+    a = ask(&p, wanted, &second.backend, 0);
+    SAME(&p, a, want, 0);
+    ASSERT_EQ(0, current_device());
+    TC_STATUS(solve_there(&device, 0, X[0]), PU_OK);
+    TC_STATUS(solve_there(&device, 1, X[1]), PU_OK);
+    ASSERT_EQ(1, current_device());
+    TC_ASSERT(memcmp(X[0], X[1], sizeof X[0]) == 0);
+    TC_STATUS(solve_there(&second, 0, X[1]), PU_OK);
+    TC_ASSERT(memcmp(X[0], X[1], sizeof X[0]) == 0);
+    ASSERT_EQ(0, current_device());
+    a = ask(&p, wanted, &second.backend, 0);
+    SAME(&p, a, want, 0);
+    sim_fail_launch(5);
+    TC_STATUS(ask(&p, wanted, &second.backend, 0).status, PU_E_DEVICE);
+    sim_fail_launch(0);
+    ASSERT_EQ(0, current_device());
+    (void)pu_cuda_bulk_normals(&second, 2, X[0], 1, 0); /* whether cuRAND can or not */
+    ASSERT_EQ(0, current_device());
+    ASSERT(cudaSetDevice(1) == cudaSuccess);
+    pu_cuda_close(&device);
+    ASSERT_EQ(1, current_device());
+    pu_cuda_close(&second);
+    ASSERT_EQ(1, current_device());
+    sim_reset();
+    TC_ASSERT(sim_leaks(stderr) == 0);
+    PASS();
+}
+
+/* Leaves an error behind, as a caller does who does not look. */
+static void leave_an_error(void)
+{
+    void *unused = NULL;
+    (void)cudaMalloc(&unused, (size_t)1 << 40);
+}
+
+/* An error that others left is no failure of ours: it is kept where the caller can see it. Ours do not stay behind. */
+TEST errors_left_behind(void)
+{
+    problem p;
+    answer want, a;
+    pu_report report;
+    pu_real X[24];
+    pu_options o = options(PU_NETWORK, PU_CG);
+    make(&p, FACTORS, 2);
+    leave_an_error();
+    ASSERT(open_device(0));
+    ASSERT_EQ((int)cudaErrorMemoryAllocation, device.left_behind);
+    want = ask(&p, o, &device.backend, 0);
+    TC_STATUS(want.status, PU_OK);
+    device.left_behind = 0;
+    leave_an_error();
+    a = ask(&p, o, &device.backend, 0);
+    SAME(&p, a, want, 0);
+    ASSERT_EQ((int)cudaErrorMemoryAllocation, device.left_behind);
+    ASSERT_EQ((int)cudaSuccess, (int)cudaGetLastError());
+    leave_an_error();
+    TC_STATUS(solve_there(&device, 0, X), PU_OK);
+    device.left_behind = 0;
+    /* one of ours: told by the call, and gone */
+    sim_fail_launch(4);
+    TC_STATUS(ask(&p, o, &device.backend, 0).status, PU_E_DEVICE);
+    sim_fail_launch(0);
+    ASSERT_EQ((int)cudaSuccess, (int)cudaGetLastError());
+    ASSERT_EQ(0, device.left_behind);
+    /* close takes nothing of others */
+    leave_an_error();
+    pu_cuda_close(&device);
+    ASSERT_EQ((int)cudaErrorMemoryAllocation, (int)cudaGetLastError());
+    /* a device that others have lost: said so, and that it was before */
+    ASSERT(open_device(0));
+    sim_fail_execution(1);
+    void *block = NULL;
+    ASSERT(cudaMalloc(&block, 64) == cudaSuccess && cudaMemset(block, 0, 64) == cudaSuccess);
+    (void)cudaDeviceSynchronize();
+    a = ask(&p, o, &device.backend, 0);
+    TC_STATUS(a.status, PU_E_DEVICE);
+    TC_ASSERT(strstr(a.report.where.what, "before this call"));
+    ASSERT_EQ((int)cudaErrorLaunchFailure, device.left_behind);
+    TC_STATUS(pu_cuda_solve(&device, NULL, 1, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, &report), PU_E_DEVICE);
+    TC_ASSERT(strstr(report.where.what, "before this call"));
+    pu_cuda_close(&device);
+    TC_STATUS(pu_cuda_open(&device, NULL, &report), PU_E_DEVICE);
+    TC_ASSERT(strstr(report.where.what, "before this call"));
+    sim_reset();
+    PASS();
+}
+
 /* ---- an operator of one's own --------------------------------------------------------------------------- */
 
 /* a I + t * (differences of neighbours, twice): parameters a, t */
@@ -1024,6 +1173,8 @@ int main(int argc, char **argv)
     RUN_TEST(solves_may_fail);
     RUN_TEST1(captured_solve, 0);
     RUN_TEST1(captured_solve, 1);
+    RUN_TEST(two_devices);
+    RUN_TEST(errors_left_behind);
     RUN_TEST(operator_of_ones_own);
     RUN_TEST(philox_is_curands);
     PU_TEST_MAIN_END();

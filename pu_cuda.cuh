@@ -69,8 +69,8 @@ struct CUevent_st;
 typedef struct {
     int device;                 /* number of the device; 0 is the first */
     struct CUstream_st *stream; /* work is enqueued here; NULL: a stream of its own */
-    size_t budget;              /* bytes of device memory that calls may use, cuFFT's work area aside; 0 = 9/10 of what is free, or
-                                   `bytes` below */
+    size_t budget;              /* bytes of device memory that calls may use, cuFFT's work area included; 0 = 9/10 of what is free,
+                                   or `bytes` below */
     void *memory;               /* a block of device memory of yours, `bytes` long, to be used instead of cudaMalloc; NULL: none */
     size_t bytes;
     int tf32;                   /* float: let cuBLAS round to TF32 (10 bits) in products of dense operators */
@@ -98,14 +98,14 @@ typedef struct {
     void *blas, *random;
     void *blas_memory;
     struct {
-        int made, plan;
+        int made, plan, kept;
         pu_int rows, cols, pairs;
         size_t work;
         uint64_t used;
     } plans[PU_CUDA_PLANS];
     uint64_t clock;
-    void *fft_memory;
-    size_t fft_bytes;
+    pu_int image[2];       /* rows and columns of the images that */
+    size_t image_area[2];  /* cuFFT was asked about: work area of one pair, and of one of many */
     unsigned char *memory;
     size_t bytes;
     unsigned char *pinned; /* staging for uploads: two halves */
@@ -188,6 +188,7 @@ enum {
 };
 #define PU__CUDA_PINNED ((size_t)4 << 20) /* bytes of one half of the staging memory */
 #define PU__CUDA_BLAS ((size_t)8 << 20)   /* of cuBLAS's workspace */
+#define PU__CUDA_PARTIAL ((size_t)PU__CUDA_SUMS * PU__CUDA_PARTS * PU__CUDA_COLUMNS * sizeof(double))
 
 /* ------------------------------------------------------------------------------------------------
    >>errors
@@ -860,7 +861,8 @@ static void *pu__cuda_host(pu_cuda *c, size_t bytes)
     if (bytes <= c->host_bytes) return c->host;
     free(c->host);
     c->host = malloc(bytes), c->host_bytes = c->host ? bytes : 0, c->allocations++;
-    return c->host; /* NULL: the caller says so */
+    if (!c->host) pu__cuda_failed(c, PU_E_MEMORY, "workspace (more of it, to make the device sides of operators)");
+    return c->host;
 }
 
 static pu_status pu__cuda_status(void *user, const char **what)
@@ -1453,6 +1455,18 @@ typedef struct {
     pu_real re, im;
 } pu__cuda_complex;
 
+#ifdef PU_FLOAT
+#define PU__CUFFT_TYPE CUFFT_C2C
+#define pu__cufft_run cufftExecC2C
+#define pu__cufft_number cufftComplex
+#else
+#define PU__CUFFT_TYPE CUFFT_Z2Z
+#define pu__cufft_run cufftExecZ2Z
+#define pu__cufft_number cufftDoubleComplex
+#endif
+
+enum { PU__CUDA_PAIRS = 16, PU__CUDA_ALIGN = 256 }; /* of images, asked for to know the work area of many; bytes, of that area */
+
 /* the frequency opposite to i */
 static __device__ __forceinline__ pu_int pu__opposite(pu_int i, pu_int rows, pu_int cols)
 {
@@ -1536,54 +1550,124 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
         }
 }
 
-/* all pairs of images there (or back), unscaled */
-static pu_status pu__cuda_transform(pu_cuda *c, pu_int rows, pu_int cols, pu_int pairs, int back, pu__cuda_complex *Z)
+/* Bytes of cuFFT's work area for so many pairs of images, as cuFFT tells them. What it does not tell is taken for four times the data;
+   where that is too little, pu__cuda_transform goes on with fewer pairs at a time. */
+static size_t pu__cuda_fft_area(const pu_fourier *f, pu_int pairs)
 {
-    int l, use = -1, oldest = 0;
-    for (l = 0; l < PU_CUDA_PLANS && use < 0; l++)
-        if (c->plans[l].made && c->plans[l].rows == rows && c->plans[l].cols == cols && c->plans[l].pairs == pairs) use = l;
-    for (l = 0; l < PU_CUDA_PLANS; l++)
-        if (c->plans[l].used < c->plans[oldest].used) oldest = l;
-    if (use < 0) { /* in the place of the one that was not used for longest */
-        int size[2];
-        size_t work = 0;
-        cufftHandle plan;
-        size[0] = (int)rows, size[1] = (int)cols;
-        if (rows > INT32_MAX || cols > INT32_MAX || pairs > INT32_MAX) {
-            pu__cuda_failed(c, PU_E_OVERFLOW, "cuFFT: sizes beyond int");
-            return pu__cuda_said(c);
-        }
-        if (c->plans[oldest].made) (void)pu__cufft_ok(c, cufftDestroy((cufftHandle)c->plans[oldest].plan));
-        c->plans[oldest].made = 0, c->allocations++;
-        if (!pu__cufft_ok(c, cufftCreate(&plan))) return pu__cuda_said(c);
-        c->plans[oldest].made = 1, c->plans[oldest].plan = (int)plan;
-        c->plans[oldest].rows = rows, c->plans[oldest].cols = cols, c->plans[oldest].pairs = 0; /* until it is whole */
-        if (!pu__cufft_ok(c, cufftSetAutoAllocation(plan, 0)) ||
-            !pu__cufft_ok(c, cufftMakePlanMany(plan, 2, size, NULL, 1, 0, NULL, 1, 0,
-                                               sizeof(pu_real) == sizeof(float) ? CUFFT_C2C : CUFFT_Z2Z, (int)pairs, &work)) ||
-            !pu__cufft_ok(c, cufftSetStream(plan, c->stream)))
-            return pu__cuda_said(c);
-        c->plans[oldest].pairs = pairs, c->plans[oldest].work = work, use = oldest;
+    long long size[2];
+    size_t area = 0;
+    cufftHandle plan;
+    cufftResult told;
+    size[0] = (long long)f->rows;
+    size[1] = (long long)f->cols;
+    if (cufftCreate(&plan) != CUFFT_SUCCESS) return 4 * sizeof(pu__cuda_complex) * (size_t)(f->rows * f->cols * pairs);
+    told = cufftGetSizeMany64(plan, 2, size, NULL, 1, 0, NULL, 1, 0, PU__CUFFT_TYPE, (long long)pairs, &area);
+    (void)cufftDestroy(plan);
+    return told == CUFFT_SUCCESS ? area : 4 * sizeof(pu__cuda_complex) * (size_t)(f->rows * f->cols * pairs);
+}
+
+/* The two numbers that a side needs, kept for the images of the last call. */
+static void pu__cuda_fft_areas(pu_cuda *c, const pu_fourier *f)
+{
+    if (c->image[0] == f->rows && c->image[1] == f->cols) return;
+    c->image[0] = f->rows;
+    c->image[1] = f->cols;
+    c->image_area[0] = pu__cuda_fft_area(f, 1);
+    c->image_area[1] = (pu__cuda_fft_area(f, PU__CUDA_PAIRS) + PU__CUDA_PAIRS - 1) / PU__CUDA_PAIRS;
+    (void)cudaGetLastError();
+}
+
+/* The place of a plan for so many pairs; -1: failed. A plan that a captured graph runs stays until the context is closed: the graph knows
+   the plan's own memory. */
+static int pu__cuda_plan(pu_cuda *c, const pu_fourier *f, pu_int pairs)
+{
+    int use = -1, oldest = -1;
+    long long size[2];
+    cufftHandle plan;
+    for (int l = 0; l < PU_CUDA_PLANS; l++) {
+        if (c->plans[l].made && c->plans[l].rows == f->rows && c->plans[l].cols == f->cols && c->plans[l].pairs == pairs) use = l;
+        if (!c->plans[l].kept && (oldest < 0 || c->plans[l].used < c->plans[oldest].used)) oldest = l;
     }
-    if (c->plans[use].work > c->fft_bytes) { /* one work area for all plans: they run one after the other */
-        (void)pu__cuda_ok(c, cudaStreamSynchronize(c->stream));
-        if (c->fft_memory) (void)pu__cuda_ok(c, cudaFree(c->fft_memory));
-        c->fft_memory = NULL, c->fft_bytes = 0, c->allocations++;
-        if (!pu__cuda_ok(c, cudaMalloc(&c->fft_memory, c->plans[use].work))) {
-            c->fft_memory = NULL;
-            return pu__cuda_said(c);
-        }
-        c->fft_bytes = c->plans[use].work;
+    if (use < 0 && c->capturing) {
+        pu__cuda_failed(c, PU_E_DEVICE, "cuFFT: no plan of this size yet, and none can be made in a capture: solve once before it begins");
+        return -1;
+    }
+    if (use < 0 && oldest < 0) {
+        pu__cuda_failed(c, PU_E_DEVICE, "cuFFT: captured graphs run all plans that a context has; this size needs a context of its own");
+        return -1;
+    }
+    if (use < 0) { /* in the place of the one that was not used for longest */
+        use = oldest;
+        size[0] = (long long)f->rows;
+        size[1] = (long long)f->cols;
+        if (c->plans[use].made) (void)pu__cufft_ok(c, cufftDestroy((cufftHandle)c->plans[use].plan));
+        c->plans[use].made = 0;
+        c->allocations++;
+        if (!pu__cufft_ok(c, cufftCreate(&plan))) return -1;
+        c->plans[use].made = 1;
+        c->plans[use].plan = (int)plan;
+        c->plans[use].rows = f->rows;
+        c->plans[use].cols = f->cols;
+        c->plans[use].pairs = 0; /* until it is whole */
+        if (!pu__cufft_ok(c, cufftSetAutoAllocation(plan, 0)) ||
+            !pu__cufft_ok(c, cufftMakePlanMany64(plan, 2, size, NULL, 1, 0, NULL, 1, 0, PU__CUFFT_TYPE, (long long)pairs,
+                                                 &c->plans[use].work)) ||
+            !pu__cufft_ok(c, cufftSetStream(plan, c->stream)))
+            return -1;
+        c->plans[use].pairs = pairs;
     }
     c->plans[use].used = ++c->clock;
-    if (c->fft_memory) (void)pu__cufft_ok(c, cufftSetWorkArea((cufftHandle)c->plans[use].plan, c->fft_memory));
-#ifdef PU_FLOAT
-    (void)pu__cufft_ok(c, cufftExecC2C((cufftHandle)c->plans[use].plan, (cufftComplex *)Z, (cufftComplex *)Z,
-                                       back ? CUFFT_INVERSE : CUFFT_FORWARD));
-#else
-    (void)pu__cufft_ok(c, cufftExecZ2Z((cufftHandle)c->plans[use].plan, (cufftDoubleComplex *)Z, (cufftDoubleComplex *)Z,
-                                       back ? CUFFT_INVERSE : CUFFT_FORWARD));
-#endif
+    c->plans[use].kept |= c->capturing;
+    return use;
+}
+
+/* Where cuFFT works: what a call's scratch has left beside the images of k columns, or the side's own room for one pair. Both are memory
+   of whoever called, who owns it as long as a captured graph may run. */
+typedef struct {
+    unsigned char *at;
+    size_t bytes;
+} pu__cuda_area;
+
+static pu__cuda_area pu__cuda_fft_room(const pu_op *op, pu_int k, pu_real *work)
+{
+    const pu_cuda *c = pu__cuda_of(op);
+    const size_t images = (size_t)((k + 1) / 2 * 2 * op->cols) * sizeof(pu_real), all = (size_t)(k * op->work) * sizeof(pu_real);
+    pu__cuda_area left = {(unsigned char *)work + images, all - images}, own = {(unsigned char *)pu__cuda_side(op)->value, 0};
+    pu__cuda_area *use = &left;
+    size_t skip;
+    own.bytes = c->image_area[0] + PU__CUDA_ALIGN;
+    if (own.bytes > left.bytes) use = &own;
+    skip = (PU__CUDA_ALIGN - (uintptr_t)use->at % PU__CUDA_ALIGN) % PU__CUDA_ALIGN;
+    if (skip > use->bytes) skip = use->bytes;
+    use->at += skip;
+    use->bytes -= skip;
+    return *use;
+}
+
+/* All pairs of images there (or back), unscaled; as many at a time as the work area has room for. */
+static pu_status pu__cuda_transform(const pu_op *op, const pu_fourier *f, pu_int k, int back, pu__cuda_complex *Z)
+{
+    pu_cuda *c = pu__cuda_of(op);
+    const pu__cuda_area room = pu__cuda_fft_room(op, k, &Z->re);
+    const pu_int pairs = (k + 1) / 2;
+    pu_int most = pairs, some;
+    for (pu_int done = 0; done < pairs && !c->status; done += some) {
+        int use;
+        some = pu__min(most, pairs - done);
+        use = pu__cuda_plan(c, f, some);
+        while (use >= 0 && some > 1 && c->plans[use].work > room.bytes) {
+            some = most = (some + 1) / 2;
+            use = pu__cuda_plan(c, f, some);
+        }
+        if (use < 0) break;
+        if (c->plans[use].work > room.bytes) {
+            pu__cuda_failed(c, PU_E_MEMORY, "cuFFT: its work area for one image is larger than it had said");
+            break;
+        }
+        (void)pu__cufft_ok(c, cufftSetWorkArea((cufftHandle)c->plans[use].plan, room.at));
+        (void)pu__cufft_ok(c, pu__cufft_run((cufftHandle)c->plans[use].plan, (pu__cufft_number *)(Z + done * op->cols),
+                                            (pu__cufft_number *)(Z + done * op->cols), back ? CUFFT_INVERSE : CUFFT_FORWARD));
+    }
     return pu__cuda_said(c);
 }
 
@@ -1598,7 +1682,7 @@ static pu_status pu__cuda_fourier_apply(const pu_op *op, pu_int k, pu_block X, p
     PU_LAUNCH(pu__cuda_pack, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), pairs, 1), PU__CUDA_THREADS, 0, c->stream, n, k, X,
               Z);
     pu__cuda_launched(c);
-    if (pu__cuda_transform(c, f->rows, f->cols, pairs, 0, Z)) return PU_E_DEVICE;
+    if (pu__cuda_transform(op, f, k, 0, Z)) return PU_E_DEVICE;
     PU_LAUNCH(pu__cuda_spectra, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0, c->stream, f->rows,
               f->cols, k, Z, f->scale, Y, add);
     pu__cuda_launched(c);
@@ -1614,7 +1698,7 @@ static pu_status pu__cuda_fourier_apply_t(const pu_op *op, pu_int k, pu_block X,
     PU_LAUNCH(pu__cuda_pack_spectra, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), pairs, 1), PU__CUDA_THREADS, 0, c->stream,
               f->rows, f->cols, k, X, Z);
     pu__cuda_launched(c);
-    if (pu__cuda_transform(c, f->rows, f->cols, pairs, 1, Z)) return PU_E_DEVICE;
+    if (pu__cuda_transform(op, f, k, 1, Z)) return PU_E_DEVICE;
     PU_LAUNCH(pu__cuda_unpack, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0, c->stream, n, k, Z,
               f->scale, Y, add);
     pu__cuda_launched(c);
@@ -1630,21 +1714,29 @@ static pu_status pu__cuda_fourier_gram(const pu_op *op, const pu_real *w, pu_int
     pu__cuda_complex *Z = (pu__cuda_complex *)work;
     PU_LAUNCH(pu__cuda_pack, grid, PU__CUDA_THREADS, 0, c->stream, n, k, X, Z);
     pu__cuda_launched(c);
-    if (pu__cuda_transform(c, f->rows, f->cols, pairs, 0, Z)) return PU_E_DEVICE;
+    if (pu__cuda_transform(op, f, k, 0, Z)) return PU_E_DEVICE;
     PU_LAUNCH(pu__cuda_weigh_spectra, grid, PU__CUDA_THREADS, 0, c->stream, f->rows, f->cols, k, pu__cuda_each(c, k), w,
               f->scale * f->scale, Z);
     pu__cuda_launched(c);
-    if (pu__cuda_transform(c, f->rows, f->cols, pairs, 1, Z)) return PU_E_DEVICE;
+    if (pu__cuda_transform(op, f, k, 1, Z)) return PU_E_DEVICE;
     PU_LAUNCH(pu__cuda_unpack, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0, c->stream, n, k, Z,
               PU_R(1), Y, add);
     pu__cuda_launched(c);
     return pu__cuda_said(c);
 }
 
-static void pu__cuda_make_fourier(const pu_op *op, size_t *bytes, pu_side *made)
+/* Scratch of a column: (k + 1) / 2 complex images, k of them at the most, and its share of cuFFT's work area. Where a single column
+   leaves too little, the side's own memory has room for one pair. */
+static void pu__cuda_make_fourier(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_side *made)
 {
     pu_op *side = &made->op;
-    *bytes = 0, side->params = 0, side->work = 2 * op->cols; /* (k + 1) / 2 complex images, k of them at the most */
+    pu_int share;
+    pu__cuda_fft_areas(c, (const pu_fourier *)op->data);
+    share = (pu_int)((c->image_area[1] + PU__CUDA_ALIGN) / (2 * sizeof(pu_real))) + 1;
+    *bytes = c->image_area[0] + PU__CUDA_ALIGN;
+    b->value = (pu_real *)memory;
+    side->params = 0;
+    side->work = pu__most(2 * op->cols, op->cols + share);
     side->apply = pu__cuda_fourier_apply, side->apply_t = pu__cuda_fourier_apply_t, made->gram = pu__cuda_fourier_gram;
 }
 
@@ -1670,7 +1762,7 @@ static pu_status pu__cuda_any_side(pu_cuda *c, int slot, const pu_op *op, void *
     if (op->form == PU_FORM_SPARSE || (slot == 1 && op->row && (op->row_grad || !op->params) && op->band >= 0))
         return pu__cuda_make_sparse(c, b, op, memory, bytes, made);
     if (op->form == PU_FORM_FOURIER) {
-        pu__cuda_make_fourier(op, bytes, made);
+        pu__cuda_make_fourier(c, b, op, memory, bytes, made);
         return PU_OK;
     }
     return PU_E_UNSUPPORTED;
@@ -1710,7 +1802,6 @@ PU_DEF void pu_cuda_close(pu_cuda *c)
                 if (c->half[l][s]) (void)cudaEventDestroy(c->half[l][s]);
         }
         if (c->own_memory && c->memory) (void)cudaFree(c->memory);
-        if (c->fft_memory) (void)cudaFree(c->fft_memory);
         if (c->blas_memory) (void)cudaFree(c->blas_memory);
         if (c->partial) (void)cudaFree(c->partial);
         if (c->pinned) (void)cudaFreeHost(c->pinned);
@@ -1733,13 +1824,12 @@ static void pu__cuda_events(pu_cuda *c)
 
 static void pu__cuda_take(pu_cuda *c, const pu_cuda_options *o)
 {
-    const size_t partial = (size_t)PU__CUDA_SUMS * PU__CUDA_PARTS * PU__CUDA_COLUMNS * sizeof(double);
     size_t free_bytes = 0, total = 0;
     if (o->stream) c->stream = o->stream;
     else if (pu__cuda_ok(c, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking))) c->own_stream = 1;
     if (!c->status) (void)pu__cuda_ok(c, cudaStreamCreateWithFlags(&c->copy, cudaStreamNonBlocking));
     pu__cuda_events(c);
-    if (!c->status && !pu__cuda_ok(c, cudaMalloc((void **)&c->partial, partial))) c->partial = NULL;
+    if (!c->status && !pu__cuda_ok(c, cudaMalloc((void **)&c->partial, PU__CUDA_PARTIAL))) c->partial = NULL;
     if (!c->status && !pu__cuda_ok(c, cudaMallocHost((void **)&c->pinned, 2 * PU__CUDA_PINNED))) c->pinned = NULL;
     if (!c->status && !pu__cublas_ok(c, cublasCreate((cublasHandle_t *)&c->blas))) c->blas = NULL;
     if (!c->status && !pu__cuda_ok(c, cudaMalloc(&c->blas_memory, PU__CUDA_BLAS))) c->blas_memory = NULL;
@@ -1782,6 +1872,7 @@ PU_DEF pu_status pu_cuda_open(pu_cuda *c, const pu_cuda_options *options, pu_rep
         (void)cudaGetLastError();
         return pu__fail(report, PU_E_DEVICE, cudaGetErrorString(error), -1, -1);
     }
+    report->device_bytes = PU__CUDA_PARTIAL + PU__CUDA_BLAS;
     c->open = c->inside = 1, c->device = o.device, c->before = before, c->count = 1;
     pu__cuda_take(c, &o);
     pu__cuda_leave(c);

@@ -358,6 +358,7 @@ struct fft_plan {
     }
 };
 
+size_t work_told = 1, work_needed = 1; /* the work area in units of the data, see sim_fft_work */
 std::map<cufftHandle, std::shared_ptr<fft_plan>> plans;
 cufftHandle next_plan = 1;
 
@@ -393,7 +394,7 @@ cufftResult make_plan(cufftHandle handle, int rank, const int *n, const int *ine
     p->rank = rank;
     p->batch = batch;
     p->type = type;
-    p->work_bytes = points * (size_t)batch * (type == CUFFT_Z2Z ? 16 : 8);
+    p->work_bytes = work_needed * points * (size_t)batch * (type == CUFFT_Z2Z ? 16 : 8);
     *work_bytes = p->work_bytes;
     if (p->allocates) {
         if (cudaMalloc(&p->work, p->work_bytes) != cudaSuccess) return CUFFT_ALLOC_FAILED;
@@ -482,6 +483,25 @@ cufftResult cufftMakePlanMany(cufftHandle handle, int rank, int *n, int *inembed
     return make_plan(handle, rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch, work_bytes);
 }
 
+cufftResult cufftMakePlanMany64(cufftHandle handle, int rank, long long *n, long long *inembed, long long, long long,
+                                long long *onembed, long long, long long, cufftType type, long long batch, size_t *work_bytes)
+{
+    int sizes[3];
+    if (!n || rank < 1 || rank > 3 || inembed || onembed) return CUFFT_INVALID_VALUE;
+    std::copy(n, n + rank, sizes);
+    return make_plan(handle, rank, sizes, NULL, 1, 0, NULL, 1, 0, type, (int)batch, work_bytes);
+}
+
+cufftResult cufftGetSizeMany64(cufftHandle handle, int rank, long long *n, long long *, long long, long long, long long *,
+                               long long, long long, cufftType type, long long batch, size_t *work_bytes)
+{
+    if (!find_plan(handle)) return CUFFT_INVALID_PLAN;
+    if (!n || !work_bytes || batch < 1) return CUFFT_INVALID_VALUE;
+    *work_bytes = work_told * (size_t)batch * (type == CUFFT_Z2Z ? 16 : 8);
+    for (int i = 0; i < rank; i++) *work_bytes *= (size_t)n[i];
+    return CUFFT_SUCCESS;
+}
+
 cufftResult cufftMakePlan1d(cufftHandle handle, int nx, cufftType type, int batch, size_t *work_bytes)
 {
     return make_plan(handle, 1, &nx, NULL, 1, 0, NULL, 1, 0, type, batch, work_bytes);
@@ -560,3 +580,9 @@ cufftResult cufftExecC2C(cufftHandle handle, cufftComplex *in, cufftComplex *out
 }
 
 } // extern "C"
+
+void sim_fft_work(int told, int needed)
+{
+    work_told = (size_t)told;
+    work_needed = (size_t)needed;
+}

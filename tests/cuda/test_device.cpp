@@ -835,6 +835,123 @@ TEST captured_solve(int gradient)
     PASS();
 }
 
+/* ---- cuFFT -------------------------------------------------------------------------------------------------- */
+
+/* Its work area is within the budget, whatever its size, and where it is larger than cuFFT had told, fewer images go at a time. */
+TEST work_area_of_transforms(void)
+{
+    static const int sizes[][2] = {{1, 1}, {4, 4}, {1, 4}, {1, 30}, {0, 0}, {30, 30}};
+    problem p;
+    answer want = {}, a;
+    pu_options o = options(PU_NETWORK, PU_PCG);
+    make(&p, SPARSE_FOURIER, 6);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t before;
+        tc_set_case("work area told %d, needed %d", sizes[i][0], sizes[i][1]);
+        sim_fft_work(sizes[i][0], sizes[i][1]);
+        ASSERT(open_device(0));
+        before = sim_count().live_bytes;
+        a = ask(&p, o, &device.backend, 0);
+        if (i == 0) want = a;
+        if (sizes[i][1] > 4 * sizes[i][0] && sizes[i][1] > 4) { /* not even one */
+            TC_STATUS(a.status, PU_E_MEMORY);
+            TC_ASSERT(strstr(a.report.where.what, "cuFFT"));
+        } else {
+            SAME(&p, a, want, 0);
+            TC_ASSERT(sim_count().live_bytes == before + a.report.device_bytes);
+        }
+        if (i == 1) { /* with a budget: fewer data side by side */
+            ASSERT(open_device(a.report.device_bytes / 2));
+            before = sim_count().live_bytes;
+            a = ask(&p, o, &device.backend, 0);
+            SAME(&p, a, want, 200);
+            TC_ASSERT(a.report.batch < p.N && a.report.device_bytes <= device.backend.budget);
+            TC_ASSERT(sim_count().live_bytes <= before + device.backend.budget);
+        }
+        pu_cuda_close(&device);
+    }
+    sim_fft_work(1, 1);
+    TC_ASSERT(sim_leaks(stderr) == 0);
+    PASS();
+}
+
+/* x + Phi'Phi x for a Fourier operator, on the device */
+static pu_status image_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_side *there = (const pu_side *)op->data;
+    const pu_op *Phi = &there->op;
+    const pu_block spectra = {work, Phi->rows};
+    pu_term terms[2];
+    memset(terms, 0, sizeof terms);
+    terms[0].x = Y;
+    terms[1].x = X;
+    terms[0].scale = terms[1].scale = 1;
+    if (Phi->apply(Phi, k, X, spectra, 0, work + Phi->rows * k)) return PU_E_DEVICE;
+    if (Phi->apply_t(Phi, k, spectra, Y, add, work + Phi->rows * k)) return PU_E_DEVICE;
+    device.backend.combine(&device, op->rows, k, Y, 2, terms);
+    return PU_OK;
+}
+
+/* A captured solve with transforms: everything that the graph knows is the caller's, or stays, whatever sizes come after it. */
+TEST captured_transforms(void)
+{
+    enum { n = 35, k = 3 };
+    problem p;
+    pu_side there;
+    pu_op A;
+    pu_solve_options o;
+    pu_report report;
+    size_t side_bytes = 0, bytes = 0;
+    void *side_memory = NULL, *memory = NULL;
+    pu_real X[2][n * k];
+    cudaGraph_t graph;
+    cudaGraphExec_t play;
+    int kept = 0;
+    make(&p, SPARSE_FOURIER, 4);
+    memset(&A, 0, sizeof A);
+    memset(&o, 0, sizeof o);
+    o.iterations = 3;
+    ASSERT(open_device(0));
+    TC_STATUS(device.backend.side(&device, 1, &p.dictionary, NULL, &side_bytes, &there), PU_OK);
+    ASSERT(cudaMalloc(&side_memory, side_bytes) == cudaSuccess);
+    TC_STATUS(device.backend.side(&device, 1, &p.dictionary, side_memory, &side_bytes, &there), PU_OK);
+    A.rows = A.cols = n;
+    A.data = &there;
+    A.apply = A.apply_t = image_apply;
+    A.work = there.op.work + there.op.rows;
+    TC_STATUS(pu_cuda_solve_bytes(&device, &A, k, &o, 0, &bytes, &report), PU_OK);
+    ASSERT(cudaMalloc(&memory, bytes) == cudaSuccess);
+    pu_real *dU = (pu_real *)to_device(tc_normal(1, n * k), sizeof X[0]), *dX = (pu_real *)to_device(X[0], sizeof X[0]);
+    /* nothing can be made while a capture goes on: said so */
+    ASSERT(cudaStreamBeginCapture(device.stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    TC_STATUS(pu_cuda_solve(&device, &A, k, dU, n, dX, n, NULL, NULL, &o, memory, bytes, NULL, NULL, &report), PU_E_DEVICE);
+    TC_ASSERT(strstr(report.where.what, "solve once before"));
+    ASSERT(cudaStreamEndCapture(device.stream, &graph) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess);
+    TC_STATUS(pu_cuda_solve(&device, &A, k, dU, n, dX, n, NULL, NULL, &o, memory, bytes, NULL, NULL, &report), PU_OK);
+    ASSERT(cudaStreamSynchronize(device.stream) == cudaSuccess);
+    ASSERT(cudaMemcpy(X[0], dX, sizeof X[0], cudaMemcpyDeviceToHost) == cudaSuccess);
+    ASSERT(cudaStreamBeginCapture(device.stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    TC_STATUS(pu_cuda_solve(&device, &A, k, dU, n, dX, n, NULL, NULL, &o, memory, bytes, NULL, NULL, &report), PU_OK);
+    ASSERT(cudaStreamEndCapture(device.stream, &graph) == cudaSuccess);
+    ASSERT(cudaGraphInstantiate(&play, graph, 0) == cudaSuccess);
+    for (int samples = 2; samples < 14; samples++) { /* other sizes, more than there are places for plans */
+        pu_options wanted = options(PU_OUTPUT, PU_CG);
+        wanted.samples = samples;
+        TC_STATUS(ask(&p, wanted, &device.backend, 0).status, PU_OK);
+    }
+    for (int l = 0; l < PU_CUDA_PLANS; l++) kept += device.plans[l].kept && device.plans[l].pairs == (k + 1) / 2;
+    ASSERT_EQ(1, kept);
+    ASSERT(cudaMemset(dX, 0, sizeof X[0]) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess);
+    ASSERT(cudaGraphLaunch(play, device.stream) == cudaSuccess && cudaStreamSynchronize(device.stream) == cudaSuccess);
+    ASSERT(cudaMemcpy(X[1], dX, sizeof X[1], cudaMemcpyDeviceToHost) == cudaSuccess);
+    TC_ASSERT(memcmp(X[0], X[1], sizeof X[0]) == 0);
+    ASSERT(cudaGraphExecDestroy(play) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess);
+    cudaFree(dU), cudaFree(dX), cudaFree(memory), cudaFree(side_memory);
+    pu_cuda_close(&device);
+    TC_ASSERT(sim_leaks(stderr) == 0);
+    PASS();
+}
+
 /* ---- several devices, and errors of others ---------------------------------------------------------------- */
 
 static int current_device(void)
@@ -1173,6 +1290,8 @@ int main(int argc, char **argv)
     RUN_TEST(solves_may_fail);
     RUN_TEST1(captured_solve, 0);
     RUN_TEST1(captured_solve, 1);
+    RUN_TEST(work_area_of_transforms);
+    RUN_TEST(captured_transforms);
     RUN_TEST(two_devices);
     RUN_TEST(errors_left_behind);
     RUN_TEST(operator_of_ones_own);

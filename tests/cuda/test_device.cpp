@@ -625,6 +625,35 @@ TEST waiting_does_not_depend_on_steps(void)
     PASS();
 }
 
+/* The number of copies is that of the arrays, not of the data, with PCG and with probes of the caller's. */
+TEST copies_do_not_depend_on_data(which kind)
+{
+    problem p;
+    for (int probes = 0; probes < 2; probes++) {
+        long to[2], back[2];
+        for (int t = 0; t < 2; t++) {
+            pu_options o = options(PU_NETWORK, PU_PCG);
+            answer a;
+            make(&p, kind, t ? 60 : 5);
+            o.samples = 3;
+            if (probes) o.delta = tc_normal(9, p.N * o.samples * p.D);
+            ASSERT(open_device(0));
+            sim_reset_counters();
+            a = ask(&p, o, &device.backend, 0);
+            TC_STATUS(a.status, PU_OK);
+            ASSERT_EQ(p.N, a.report.batch);
+            to[t] = sim_count().copies_to_device;
+            back[t] = sim_count().copies_to_host;
+            pu_cuda_close(&device);
+        }
+        tc_set_case("%s, probes of the caller's: %d", names[kind], probes);
+        TC_CLOSE(to[1], to[0], 0);
+        TC_CLOSE(back[1], back[0], 0);
+        TC_ASSERT(to[0] < 30);
+    }
+    PASS();
+}
+
 /* Uploads of the next batch may overtake the work on this one: bits are the same whatever the order of streams and threads. */
 TEST order_does_not_show(which kind)
 {
@@ -1283,6 +1312,8 @@ int main(int argc, char **argv)
     RUN_TEST(no_device);
     RUN_TEST(callers_stream_and_memory);
     RUN_TEST(waiting_does_not_depend_on_steps);
+    RUN_TEST1(copies_do_not_depend_on_data, FACTORS);
+    if (SOME) RUN_TEST1(copies_do_not_depend_on_data, SPARSE_FOURIER);
     if (EVERYTHING) EACH(order_does_not_show, 0);
     RUN_TEST1(fits_agree, FACTOR_LISTS);
     if (SOME) RUN_TEST1(fits_agree, AR);

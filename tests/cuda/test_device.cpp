@@ -654,6 +654,30 @@ TEST copies_do_not_depend_on_data(which kind)
     PASS();
 }
 
+/* Short columns are taken as they are, however many: launches are those of the steps. */
+TEST launches_do_not_depend_on_data(void)
+{
+    long launches[2];
+    for (int t = 0; t < 2; t++) {
+        problem p;
+        answer a;
+        pu_options o = options(PU_OUTPUT, PU_CG);
+        make(&p, FACTORS, t ? 420 : 3);
+        o.samples = 10;
+        o.solve.iterations = 2;
+        ASSERT(open_device(0));
+        sim_reset_counters();
+        a = ask(&p, o, &device.backend, 0);
+        TC_STATUS(a.status, PU_OK);
+        ASSERT_EQ(p.N, a.report.batch);
+        launches[t] = sim_count().launches + sim_count().library_calls;
+        pu_cuda_close(&device);
+    }
+    TC_CLOSE(launches[1], launches[0], 0);
+    TC_ASSERT(launches[0] < 60);
+    PASS();
+}
+
 /* Uploads of the next batch may overtake the work on this one: bits are the same whatever the order of streams and threads. */
 TEST order_does_not_show(which kind)
 {
@@ -1313,6 +1337,7 @@ int main(int argc, char **argv)
     RUN_TEST(callers_stream_and_memory);
     RUN_TEST(waiting_does_not_depend_on_steps);
     RUN_TEST1(copies_do_not_depend_on_data, FACTORS);
+    if (EVERYTHING) RUN_TEST(launches_do_not_depend_on_data);
     if (SOME) RUN_TEST1(copies_do_not_depend_on_data, SPARSE_FOURIER);
     if (EVERYTHING) EACH(order_does_not_show, 0);
     RUN_TEST1(fits_agree, FACTOR_LISTS);

@@ -174,6 +174,13 @@ PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *cuda, pu_int n, pu_real *x, uint6
 #define PU_SHARED_ARRAY(T, name, N) __shared__ T name[N]
 #endif
 
+/* before a loop of a few turns that is not worth unrolling */
+#ifdef __CUDACC__
+#define PU__CUDA_ROLLED _Pragma("unroll 1")
+#else
+#define PU__CUDA_ROLLED
+#endif
+
 #ifndef PU_CUDA_THREADS
 #define PU_CUDA_THREADS 256 /* of a block: a multiple of 32 */
 #endif
@@ -429,6 +436,7 @@ template <class F> static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu
         const typename F::column column = f.at(j);
         pu_real s[F::KINDS];
         for (int t = 0; t < F::KINDS; t++) s[t] = PU_R(0);
+        PU__CUDA_ROLLED
         for (int i = lane; i < (int)n; i += lanes) column.entry(i, s);
         for (int t = 0; t < F::KINDS; t++) total[t] = pu__adder_of(s[t]);
     }

@@ -14491,16 +14491,6 @@ PU__FN void pu__send_m(pu__run *g, pu_int count)
     pu__send(g->B, g->minv, g->host_m + g->data * g->n, count * g->n);
 }
 
-/* u = the columns of U, ld apart. */
-PU__FN void pu__send_columns(pu__run *g, const pu_real *U, pu_int ld)
-{
-    if (ld == g->n && g->u.ld == g->n)
-        pu__send(g->B, g->u.at, U, g->n * g->k);
-    else
-        for (pu_int j = 0; j < g->k; j++)
-            pu__send(g->B, pu__col(g->u, j), U + j * ld, g->n);
-}
-
 /* The numbers of an operator M, and its test on random vectors: q'M^-1 p = p'M^-1 q and p'M^-1 p > 0. test: 4 n reals,
    work: scratch of M for one column. */
 PU__FN pu_status pu__test_precond(const pu_op *M, pu_real *test, pu_real *work, pu_report *report)
@@ -14750,7 +14740,8 @@ PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
     if (g->m && pu__set_m(g, 0, w->o->precond, w->test, -1, report))
         return report->status;
     pu__send_m(g, 1);
-    pu__send_columns(g, io->U, io->ldu);
+    for (pu_int j = 0; j < g->k; j++)
+        pu__send(B, pu__col(g->u, j), io->U + j * io->ldu, n);
     if (!pu__is_far(B))
         w->x0 = pu__rows(io->x0, n);
     else if (x0)

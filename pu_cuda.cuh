@@ -186,7 +186,8 @@ PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *cuda, pu_int n, pu_real *x, uint6
 #endif
 
 enum {
-    PU__CUDA_THREADS = PU_CUDA_THREADS,
+    PU__CUDA_THREADS = PU_CUDA_THREADS, /* a second number in __launch_bounds__ is there because ptxas spills without it for
+                                           some architecture */
     PU__CUDA_EACH = 16,      /* entries of a column that a thread takes before sums are closed */
     PU__CUDA_PARTS = 64,     /* partial sums of a column at most */
     PU__CUDA_COLUMNS = 4096, /* columns of that many parts whose sums are made at a time */
@@ -400,7 +401,7 @@ static __device__ pu__adder pu__block_sum(pu__adder v, pu__adder *scratch)
 /* ---- sums over columns, of whatever kinds an F has: F.at(j) reads what belongs to column j, its entry(i, s) adds the terms of row i
    to s, and F.close(j, total) writes the results. Long columns are made of parts, a block each; of several parts there are sums in
    memory, to be closed by pu__cuda_close. */
-template <class F> static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_long_sums(pu_int n, pu_int k, F f, pu__adder *sums)
+template <class F> static __global__ void __launch_bounds__(PU__CUDA_THREADS, 3) pu__cuda_long_sums(pu_int n, pu_int k, F f, pu__adder *sums)
 {
     PU_SHARED_ARRAY(pu__adder, scratch, PU__CUDA_THREADS / 32);
     const pu_int tile = PU__CUDA_THREADS * PU__CUDA_EACH, parts = gridDim.x;
@@ -562,7 +563,7 @@ typedef struct {
     int count;
 } pu__cuda_terms;
 
-static __global__ void __launch_bounds__(PU__CUDA_THREADS)
+static __global__ void __launch_bounds__(PU__CUDA_THREADS, 3)
     pu__cuda_combine(pu_int n, pu_int k, pu_int each, pu_block y, pu__cuda_terms terms)
 {
     for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart()) {
@@ -663,7 +664,7 @@ typedef struct pu__unwind_sums {
 } pu__unwind_sums;
 
 /* mbar is left to pu__cuda_mbar, before this one */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_unwind(pu_int n, pu_int k, pu_int each, pu_unwinding v)
+static __global__ void __launch_bounds__(PU__CUDA_THREADS, 3) pu__cuda_unwind(pu_int n, pu_int k, pu_int each, pu_unwinding v)
 {
     for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart()) {
         const pu_real a = v.a[j], be = v.be[j], pib = v.pib[j], two = v.twice_rhobar[j];
@@ -713,7 +714,7 @@ static __device__ pu__adder pu__along_row(pu__adder v, pu__adder *scratch)
 
 /* out_r += sum_j w_j m_i p_ij q_ij. 32 rows a block, columns shared out among 8 threads a row. With a list (see pu_backend): the row is
    one of M, and i runs over its places */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS, 4) /* without the 4, ptxas spills for sm_80 */
+static __global__ void __launch_bounds__(PU__CUDA_THREADS, 4)
     pu__cuda_row_dot(pu_int n, pu_int k, pu_int each, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
                      const pu_int *rows, pu_real *out)
 {
@@ -1143,7 +1144,7 @@ static __device__ __forceinline__ void pu__window(pu_int n, int w, pu_int first,
 }
 
 /* Y = (Gamma + diag(shift)) X; sums of x'y, or NULL. A thread has a row of some columns. */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS)
+static __global__ void __launch_bounds__(PU__CUDA_THREADS, 2)
     pu__cuda_band_apply(pu_int n, pu_int w, const pu_real *band, const pu_real *shift, pu_int k, pu_int each, pu_block X, pu_block Y,
                         int add, pu__adder *sums, pu_real *out)
 {

@@ -183,7 +183,7 @@ holds mixed 'Of the variance of score that the fixed effects leave &lt;school&gt
 holds mixed '&lt;s&amp;' r.html
 lacks mixed '<s&' r.html
 holds mixed 'Clearest is age' r.html
-share=$(sed -nE 's/.*class="answer">.*&lt;school&gt; makes ([0-9.]+) %, &lt;school&gt;:.*/\1/p' r.html)
+share=$(sed -nE 's/.*class="answer">.*&lt;school&gt; makes ([0-9.]+)[^0-9,]*%, &lt;school&gt;:.*/\1/p' r.html)
 awk -v share="$share" '/^  "variances"/ { gsub(/[{},:"]/, " ")
          for (i = 1; i <= NF; i++) if ($i + 0 > 0) { v[n++] = $i; sum += $i } }
      END { exit !(n == 3 && (share - 100 * v[0] / sum) ^ 2 < 0.01) }' r.json

@@ -2,8 +2,8 @@
 # build.sh - the one entry point of pu: builds, tests, measures, installs. `./build.sh help` lists the commands.
 #
 # Everything it makes goes into build/. The sections below, top to bottom: settings, messages, tools, jobs, programs, commands.
-# Commands with many parts have files of their own, read when they are called: tests/{,cuda/,bench/}jobs.sh, tests/{lib,python}.sh,
-# examples/gallery.sh and examples/cmake/install.sh.
+# Commands with many parts have files of their own, read when they are called: tests/{,cuda/,bench/}jobs.sh,
+# tests/{lib,python}.sh, examples/gallery.sh and examples/cmake/install.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

@@ -13496,10 +13496,11 @@ typedef struct {
     pu_int n, k, kmax;
     pu_int rows;       /* of the histories: the steps that there is room for, and one */
     pu_int each;       /* columns of a datum, where several data are side by side; else k */
+    pu_int data;       /* data side by side that there is room for */
     pu_int done;       /* steps the loop executed: plan.I, or fewer when all columns had stopped */
     int reorthogonal;  /* this run re-orthogonalises */
     pu_real *m, *minv; /* n for each datum: diagonal of M^-1, and of M; NULL except in PCG */
-    pu_real *host_m;   /* m and minv of one datum after the other; without a device just m */
+    pu_real *host_m;   /* where a device has m: those of all data, then their minv, until they are sent; else just m */
     pu_real *mbar;     /* n: gradient in m, or NULL */
     const pu_op *M;    /* in the place of m: an operator, */
     pu_block z;        /* M^-1 r, */
@@ -13651,6 +13652,7 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
     g->plan = *plan;
     g->n = n;
     g->kmax = kmax;
+    g->data = data;
     rows = 1 + (plan->solver == PU_GD ? pu__most(I, PU__LANCZOS) : I); /* GD estimates its step by Lanczos */
     g->rows = rows;
     for (size_t i = 0; i < (network ? 10u : 6u); i++)
@@ -14614,19 +14616,23 @@ PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_
                            pu_report *report)
 {
     pu_int n = g->n;
-    int far = pu__is_far(g->B);
-    pu_real *to = g->host_m + 2 * which * n, *inverse = far ? to + n : g->minv;
+    pu_real *to = g->host_m + which * n, *inverse = pu__is_far(g->B) ? to + g->data * n : g->minv;
     if (pu__check_array(n, m ? m : diagonal, 1, m ? "options.solve.precond" : "diag(A)", datum, report))
         return report->status;
     for (pu_int i = 0; i < n; i++) {
         to[i] = m ? m[i] : 1 / diagonal[i];
         inverse[i] = 1 / to[i];
     }
-    if (far) {
-        pu__send(g->B, g->m + which * n, to, n);
-        pu__send(g->B, g->minv + which * n, inverse, n);
-    }
     return PU_OK;
+}
+
+/* What pu__set_m has made for `count` data, to where the backend works. */
+PU__FN void pu__send_m(pu__run *g, pu_int count)
+{
+    if (!g->m || !pu__is_far(g->B))
+        return;
+    pu__send(g->B, g->m, g->host_m, count * g->n);
+    pu__send(g->B, g->minv, g->host_m + g->data * g->n, count * g->n);
 }
 
 /* The numbers of an operator M, and its test on random vectors: q'M^-1 p = p'M^-1 q and p'M^-1 p > 0. test: 4 n reals,
@@ -14877,6 +14883,7 @@ PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
         return pu__operator_failed(report, "A.diag", -1);
     if (g->m && pu__set_m(g, 0, w->o->precond, w->test, -1, report))
         return report->status;
+    pu__send_m(g, 1);
     for (pu_int j = 0; j < g->k; j++)
         pu__send(B, pu__col(g->u, j), io->U + j * io->ldu, n);
     if (!pu__is_far(B))
@@ -21251,7 +21258,7 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     w->logdet_M[at] = 0;
     if (pcg) {
         const pu_real *m = job->o->solve.precond;
-        const pu_real *now = w->run.host_m + 2 * which * D;
+        const pu_real *now = w->run.host_m + which * D;
         pu__logs base = {0, 1};
         if (pu__set_m(&w->run, which, m ? m + n * job->m_stride : NULL, w->diag, n, report))
             return report->status;
@@ -21380,6 +21387,7 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
             return report->status;
     }
     pu__posterior_send(p);
+    pu__send_m(&w->run, count);
     job->B->batch(job->B->user, count);
     return PU_OK;
 }
@@ -21395,14 +21403,18 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
 /* The caller's probes into run.u, for columns first .. of every datum from n on. Column 0, the mean, has none. */
 PU__FN void pu__given_probes(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k)
 {
-    pu_int D = job->D;
-    pu_int each = k / w->post.count;
-    for (pu_int j = 0; j < k; j++) {
-        pu_int probe = first + j % each - 1;
-        const pu_real *delta = job->o->delta + ((n + j / each) * job->K + probe) * D;
-        if (probe >= 0)
-            pu__send(job->B, pu__col(w->run.u, j), delta, D);
+    pu__run *g = &w->run;
+    pu_int D = job->D, count = w->post.count, each = k / count, skip = first == 0, size = (each - skip) * D;
+    const pu_real *delta = job->o->delta + (n * job->K + first + skip - 1) * D;
+    pu_block to = {pu__col(g->u, skip), each * D};
+    pu_term all = pu__term(pu__rows(g->x.at, size));
+    if (count > 1 && size == job->K * D) { /* in one piece, by way of x, which is free, to where each datum has a gap for its mean */
+        pu__send(job->B, g->x.at, delta, count * size);
+        job->B->combine(job->B->user, size, count, to, 1, &all);
+        return;
     }
+    for (pu_int i = 0; i < count && size > 0; i++)
+        pu__send(job->B, pu__col(to, i), delta + i * job->K * D, size);
 }
 
 /* The list of observed rows by other numbers; NULL: as they are. */
@@ -21880,8 +21892,8 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n
     outcome = pu__run_block(g, x0, job->network, n, first, report);
     if (pu__fatal(outcome))
         return outcome;
-    for (pu_int j = 0; residual && j < k; j++)
-        pu__receive(job->B, residual + (at + j) * D, pu__col(g->xbar, j), D);
+    if (residual)
+        pu__receive(job->B, residual + at * D, g->xbar.at, k * D);
     if (job->any_grad && pu__block_gradient(job, w, first, x0, lane))
         return pu__operator_failed(report, w->post.failed ? w->post.failed : "A.apply or A.grad", n);
     if (job->device && first + each > job->K && next < job->N && pu__device_load(job, w, next, report))
@@ -22553,20 +22565,23 @@ PU__FN pu_status pu__device_open(pu__job *job, pu_report *report)
     const pu_backend *B = job->B;
     pu__worker *w = job->workers;
     pu__posterior *p = &w->post;
+    const pu_real one = 1;
+    pu_term first = pu__term(pu__rows(p->ones, 0));
     B->use_slot(B->user, 0);
     if (pu__job_sides(job, report))
         return report->status;
     pu__send(B, job->device_psi, job->model->psi, job->M);
     if (job->model->nu)
         pu__send(B, job->device_nu, job->gamma_nu, job->D);
-    /* `batch` ones, through a staging array that may be shorter */
-    for (pu_int i = 0; i < job->batch; i++)
-        p->staged.w[i % job->M] = 1;
-    for (pu_int i = 0; i < job->batch; i += job->M)
-        pu__send(B, p->ones + i, p->staged.w, pu__min(job->M, job->batch - i));
+    pu__send(B, p->ones, &one, 1);
     w->engine = PU_ITERATIVE;
     B->combine(B->user, job->device_slots.params, 1, pu__rows(job->device_grad, job->device_slots.params), 0, NULL);
-    return pu__device_load(job, w, 0, report);
+    if (pu__device_load(job, w, 0, report))
+        return report->status;
+    /* `batch` ones, now that the first is sure to be there */
+    if (job->batch > 1)
+        B->combine(B->user, 1, job->batch - 1, pu__rows(p->ones + 1, 1), 1, &first);
+    return PU_OK;
 }
 
 /* What was added up there becomes lane 0. */

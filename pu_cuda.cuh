@@ -34,6 +34,16 @@ GUARANTEES
     same bits at every run on one device. Philox words are those of the CPU; the normals made of them agree to rounding (to the bit
     with -fmad=false). TF32 is off unless asked for. Errors of CUDA and its libraries become PU_E_DEVICE, with the library's words
     in report.where.what; none is lost, none exits.
+
+DEVICES
+    Every call works on the device of its context, whichever is current, and leaves that one current: several contexts, on one device
+    or on several, need no cudaSetDevice between calls. Memory, streams and kernels of yours are on the device that you made current.
+
+ERRORS
+    An error that other code of the host thread has left behind (a cudaMalloc whose result nobody looked at) is no failure of a call
+    here: the call takes it, as cudaGetLastError would, keeps its number in cuda.left_behind, where it stays until you clear it or
+    there is another, and goes on. pu_cuda_close leaves it where it is. Where the error is one that stays because the device is lost (a kernel of yours that used a bad address), the call
+    ends with PU_E_DEVICE and says that this was so before it began; left_behind has the number, cudaGetErrorString its words.
 */
 #ifndef PU_CUDA_CUH
 #define PU_CUDA_CUH
@@ -59,8 +69,8 @@ struct CUevent_st;
 typedef struct {
     int device;                 /* number of the device; 0 is the first */
     struct CUstream_st *stream; /* work is enqueued here; NULL: a stream of its own */
-    size_t budget;              /* bytes of device memory that calls may use, cuFFT's work area aside; 0 = 9/10 of what is free, or
-                                   `bytes` below */
+    size_t budget;              /* bytes of device memory that calls may use, cuFFT's work area included; 0 = 9/10 of what is free,
+                                   or `bytes` below */
     void *memory;               /* a block of device memory of yours, `bytes` long, to be used instead of cudaMalloc; NULL: none */
     size_t bytes;
     int tf32;                   /* float: let cuBLAS round to TF32 (10 bits) in products of dense operators */
@@ -79,28 +89,29 @@ typedef struct { /* private: what a device side knows of itself */
 typedef struct {
     pu_backend backend; /* what options.backend points at; valid between open and close */
     struct CUstream_st *stream; /* where work is enqueued: for operators and kernels of yours */
+    int left_behind;            /* see ERRORS above: the last cudaError_t that was pending when a call began; 0: none */
     /* private from here on */
-    int device, before, own_stream, own_memory, open;
+    int device, before, inside, capturing, own_stream, own_memory, open;
     struct CUstream_st *copy; /* uploads for the next batch */
     struct CUevent_st *uploaded, *done[2], *half[2][2];
     int turning, turned[2], half_used[2][2];
     void *blas, *random;
     void *blas_memory;
     struct {
-        int made, plan;
+        int made, plan, kept;
         pu_int rows, cols, pairs;
         size_t work;
         uint64_t used;
     } plans[PU_CUDA_PLANS];
     uint64_t clock;
-    void *fft_memory;
-    size_t fft_bytes;
+    pu_int image[2];       /* rows and columns of the images that */
+    size_t image_area[2];  /* cuFFT was asked about: work area of one pair, and of one of many */
     unsigned char *memory;
     size_t bytes;
     unsigned char *pinned; /* staging for uploads: two halves */
     size_t pinned_at;
     int pinned_half;
-    double *partial;       /* sums of parts of columns */
+    void *partial;         /* sums of parts of columns */
     void *host;            /* scratch for the making of device sides */
     size_t host_bytes;
     pu_int count;          /* data side by side */
@@ -110,8 +121,9 @@ typedef struct {
     size_t allocations;    /* how many times memory was asked for, ever */
 } pu_cuda;
 
-/* Takes the device and what it needs there: two streams, handles, about 20 MB. *cuda must be zeroed; on failure it is so again.
-   options may be NULL. The device stays current. Statuses: PU_OK; PU_E_NULL; PU_E_ARGUMENT (options.device: no such device);
+/* Takes the device and what it needs there: two streams, handles, about 20 MB. *cuda must be zeroed; on failure it is so again, but
+   for left_behind. The current device stays what it was.
+   options may be NULL. Statuses: PU_OK; PU_E_NULL; PU_E_ARGUMENT (options.device: no such device);
    PU_E_NO_DEVICE (no driver or no device: where.what has CUDA's words); PU_E_MEMORY; PU_E_DEVICE. */
 PU_DEF pu_status pu_cuda_open(pu_cuda *cuda, const pu_cuda_options *options, pu_report *report);
 /* Waits for all work and gives everything back. NULL, or one that was never opened, is fine. */
@@ -162,20 +174,30 @@ PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *cuda, pu_int n, pu_real *x, uint6
 #define PU_SHARED_ARRAY(T, name, N) __shared__ T name[N]
 #endif
 
+/* before a loop of a few turns that is not worth unrolling */
+#ifdef __CUDACC__
+#define PU__CUDA_ROLLED _Pragma("unroll 1")
+#else
+#define PU__CUDA_ROLLED
+#endif
+
 #ifndef PU_CUDA_THREADS
 #define PU_CUDA_THREADS 256 /* of a block: a multiple of 32 */
 #endif
 
 enum {
-    PU__CUDA_THREADS = PU_CUDA_THREADS,
+    PU__CUDA_THREADS = PU_CUDA_THREADS, /* a second number in __launch_bounds__ is there because ptxas spills without it for
+                                           some architecture */
     PU__CUDA_EACH = 16,      /* entries of a column that a thread takes before sums are closed */
     PU__CUDA_PARTS = 64,     /* partial sums of a column at most */
-    PU__CUDA_COLUMNS = 4096, /* columns whose sums are made at a time */
+    PU__CUDA_COLUMNS = 4096, /* columns of that many parts whose sums are made at a time */
+    PU__CUDA_SHORT = 512,    /* entries of a column that some lanes of a warp add up */
     PU__CUDA_SUMS = 4,       /* kinds of them */
     PU__CUDA_GRID = 65535
 };
 #define PU__CUDA_PINNED ((size_t)4 << 20) /* bytes of one half of the staging memory */
 #define PU__CUDA_BLAS ((size_t)8 << 20)   /* of cuBLAS's workspace */
+#define PU__CUDA_PARTIAL ((size_t)PU__CUDA_SUMS * PU__CUDA_PARTS * PU__CUDA_COLUMNS * sizeof(double))
 
 /* ------------------------------------------------------------------------------------------------
    >>errors
@@ -219,6 +241,40 @@ static int pu__cufft_ok(pu_cuda *c, cufftResult error)
 /* What was launched just now: accepted? */
 static void pu__cuda_launched(pu_cuda *c) { (void)pu__cuda_ok(c, cudaGetLastError()); }
 
+#define PU__CUDA_LOST                                                                 \
+    "the device was lost before this call: a kernel or copy enqueued earlier has failed " \
+    "(cuda.left_behind is CUDA's number for it)"
+
+/* A public call, or one of the backend's, begins: until it ends our device is the current one and errors are ours. What was pending is
+   of others. Returns whether that is new: calls within calls have nothing to leave. Failures are in c->status. */
+static int pu__cuda_enter(pu_cuda *c)
+{
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cudaError_t error;
+    if (c->inside) return 0;
+    c->inside = 1;
+    c->before = c->device;
+    error = cudaGetLastError();
+    if (error != cudaSuccess) c->left_behind = (int)error;
+    error = cudaGetDevice(&c->before);
+    if (error == cudaSuccess) error = cudaSetDevice(c->device);
+    if (error == cudaSuccess) error = cudaStreamIsCapturing(c->stream, &capture);
+    c->capturing = capture != cudaStreamCaptureStatusNone;
+    if (error == cudaSuccess) return 1;
+    (void)cudaGetLastError();
+    c->left_behind = (int)error;
+    pu__cuda_failed(c, PU_E_DEVICE, PU__CUDA_LOST);
+    return 1;
+}
+
+/* Such a call ends. What is pending now is ours. */
+static void pu__cuda_leave(pu_cuda *c)
+{
+    pu__cuda_launched(c);
+    if (c->before != c->device) (void)cudaSetDevice(c->before);
+    c->inside = 0;
+}
+
 static dim3 pu__cuda_grid(pu_int x, pu_int y, pu_int z)
 {
     return dim3((unsigned)(x < 1 ? 1 : x > INT32_MAX ? INT32_MAX : x), (unsigned)(y < 1 ? 1 : pu__min(y, PU__CUDA_GRID)),
@@ -226,8 +282,8 @@ static dim3 pu__cuda_grid(pu_int x, pu_int y, pu_int z)
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>vectors   kernels of the vector backend. A thread has row i of columns j, j + gridDim.y, ..; sums over a column are made of
-   `parts` parts, each of them by one block in the same order whatever else runs, and added up by one warp.
+   >>vectors   kernels of the vector backend. A thread has row i of some columns; a sum over a long column is made of `parts` parts, each
+   of them by one block in the same order whatever else runs, and added up by one warp; that over a short one by some lanes of a warp.
    ------------------------------------------------------------------------------------------------ */
 
 /* parts of a column of n entries, and the entries of each */
@@ -249,76 +305,268 @@ static __device__ __forceinline__ const pu_real *pu__piece_of(const pu_real *m, 
 
 static __device__ __forceinline__ pu_real pu__times(const pu_real *m, pu_int i, pu_real x) { return m ? m[i] * x : x; }
 
-/* Sum of one number per thread over the block, in thread 0; a tree of fixed shape. scratch: 8 of them in shared memory. */
-static __device__ double pu__block_sum(double v, double *scratch)
+/* Where a thread is: which row and which column it begins with, and how far apart the next ones are. A block has threadIdx.x along a
+   column and threadIdx.y across columns, so that short columns fill it, too. */
+static __device__ __forceinline__ pu_int pu__thread_row(void) { return (pu_int)blockIdx.x * (pu_int)blockDim.x + (pu_int)threadIdx.x; }
+static __device__ __forceinline__ pu_int pu__rows_apart(void) { return (pu_int)gridDim.x * (pu_int)blockDim.x; }
+static __device__ __forceinline__ pu_int pu__thread_column(void) { return (pu_int)blockIdx.y * (pu_int)blockDim.y + (pu_int)threadIdx.y; }
+static __device__ __forceinline__ pu_int pu__columns_apart(void) { return (pu_int)gridDim.y * (pu_int)blockDim.y; }
+
+/* ---- sums: twice the digits of pu_real, without its arithmetic in double where that is float, which most devices do at 1/32 or 1/64
+   of the speed. There a sum is a number and what its rounding has lost (two-sum), which is as good as double for the sums here. */
+#ifdef PU_FLOAT
+typedef struct {
+    float high, low;
+} pu__adder;
+
+static __device__ __forceinline__ pu__adder pu__adder_of(float x)
 {
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    for (int step = 16; step > 0; step >>= 1) v += __shfl_down_sync(0xffffffffu, v, step);
-    __syncthreads(); /* scratch may still be read from the last time */
-    if (lane == 0) scratch[warp] = v;
-    __syncthreads();
-    v = 0;
-    if (threadIdx.x == 0)
-        for (int w = 0; w < PU__CUDA_THREADS / 32; w++) v += scratch[w];
+    pu__adder s;
+    s.high = x;
+    s.low = 0;
+    return s;
+}
+
+static __device__ __forceinline__ void pu__adder_add(pu__adder *s, float x)
+{
+    const float total = s->high + x, part = total - s->high;
+    s->low += (s->high - (total - part)) + (x - part);
+    s->high = total;
+}
+
+static __device__ __forceinline__ void pu__adder_join(pu__adder *s, pu__adder other)
+{
+    pu__adder_add(s, other.high);
+    s->low += other.low;
+}
+
+/* w s; a product and what its rounding has lost. fmaf(w, x, 0) is w x, but no compiler makes it part of a sum. */
+static __device__ __forceinline__ pu__adder pu__adder_times(float w, pu__adder s)
+{
+    pu__adder t;
+    t.high = fmaf(w, s.high, 0.0f);
+    t.low = fmaf(w, s.high, -t.high) + w * s.low;
+    return t;
+}
+
+static __device__ __forceinline__ pu__adder pu__adder_over(pu__adder s, float a)
+{
+    pu__adder t;
+    t.high = s.high / a;
+    t.low = (fmaf(-t.high, a, s.high) + s.low) / a;
+    return t;
+}
+
+/* beyond the range of float what was lost is a NaN */
+static __device__ __forceinline__ float pu__adder_value(pu__adder s) { return s.low == s.low ? s.high + s.low : s.high; }
+
+static __device__ __forceinline__ pu__adder pu__adder_down(pu__adder s, int step)
+{
+    s.high = __shfl_down_sync(0xffffffffu, s.high, step);
+    s.low = __shfl_down_sync(0xffffffffu, s.low, step);
+    return s;
+}
+#else
+typedef double pu__adder;
+static __device__ __forceinline__ pu__adder pu__adder_of(double x) { return x; }
+static __device__ __forceinline__ void pu__adder_add(pu__adder *s, double x) { *s += x; }
+static __device__ __forceinline__ void pu__adder_join(pu__adder *s, pu__adder other) { *s += other; }
+static __device__ __forceinline__ pu__adder pu__adder_times(double w, pu__adder s) { return w * s; }
+static __device__ __forceinline__ pu__adder pu__adder_over(pu__adder s, double a) { return s / a; }
+static __device__ __forceinline__ double pu__adder_value(pu__adder s) { return s; }
+static __device__ __forceinline__ pu__adder pu__adder_down(pu__adder s, int step) { return __shfl_down_sync(0xffffffffu, s, step); }
+#endif
+
+/* Sum over `lanes` neighbours of a warp (a power of two), in the first of them; a tree of fixed shape. */
+static __device__ __forceinline__ pu__adder pu__lanes_sum(pu__adder v, int lanes)
+{
+    for (int step = lanes / 2; step > 0; step >>= 1) pu__adder_join(&v, pu__adder_down(v, step));
     return v;
 }
 
-/* partial sums of m x y; part p of column j at sums[j parts + p] */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS)
-    pu__cuda_dot(pu_int n, pu_int k, pu_int each, const pu_real *m, pu_block x, pu_block y, double *sums)
+/* Sum over the block, in its first thread. scratch: 8 of them in shared memory. */
+static __device__ pu__adder pu__block_sum(pu__adder v, pu__adder *scratch)
 {
-    PU_SHARED_ARRAY(double, scratch, PU__CUDA_THREADS / 32);
+    const int thread = (int)(threadIdx.x + blockDim.x * threadIdx.y);
+    v = pu__lanes_sum(v, 32);
+    __syncthreads(); /* scratch may still be read from the last time */
+    if (thread % 32 == 0) scratch[thread / 32] = v;
+    __syncthreads();
+    v = pu__adder_of(PU_R(0));
+    if (thread == 0)
+        for (int w = 0; w < PU__CUDA_THREADS / 32; w++) pu__adder_join(&v, scratch[w]);
+    return v;
+}
+
+/* ---- sums over columns, of whatever kinds an F has: F.at(j) reads what belongs to column j, its entry(i, s) adds the terms of row i
+   to s, and F.close(j, total) writes the results. Long columns are made of parts, a block each; of several parts there are sums in
+   memory, to be closed by pu__cuda_close. */
+template <class F> static __global__ void __launch_bounds__(PU__CUDA_THREADS, 3) pu__cuda_long_sums(pu_int n, pu_int k, F f, pu__adder *sums)
+{
+    PU_SHARED_ARRAY(pu__adder, scratch, PU__CUDA_THREADS / 32);
     const pu_int tile = PU__CUDA_THREADS * PU__CUDA_EACH, parts = gridDim.x;
     for (pu_int j = blockIdx.y; j < k; j += gridDim.y) {
-        const pu_real *xj = pu__col(x, j), *yj = pu__col(y, j), *mj = pu__piece_of(m, n, j, each);
-        double sum = 0;
+        const typename F::column column = f.at(j);
+        pu__adder total[F::KINDS];
+        for (int t = 0; t < F::KINDS; t++) total[t] = pu__adder_of(PU_R(0));
         for (pu_int from = (pu_int)blockIdx.x * tile; from < n; from += parts * tile) {
-            pu_real s = PU_R(0);
+            pu_real s[F::KINDS];
+            for (int t = 0; t < F::KINDS; t++) s[t] = PU_R(0);
             for (int l = 0; l < PU__CUDA_EACH; l++) {
                 const pu_int i = from + l * PU__CUDA_THREADS + (pu_int)threadIdx.x;
-                if (i < n) s += pu__times(mj, i, xj[i]) * yj[i];
+                if (i < n) column.entry(i, s);
             }
-            sum += (double)s;
+            for (int t = 0; t < F::KINDS; t++) pu__adder_add(&total[t], s[t]);
         }
-        sum = pu__block_sum(sum, scratch);
-        if (threadIdx.x == 0) sums[j * parts + (pu_int)blockIdx.x] = sum;
+        for (int t = 0; t < F::KINDS; t++) {
+            total[t] = pu__block_sum(total[t], scratch);
+            if (parts > 1 && threadIdx.x == 0) sums[(t * k + j) * parts + (pu_int)blockIdx.x] = total[t];
+        }
+        if (parts == 1 && threadIdx.x == 0) f.close(j, total);
     }
 }
 
-/* one warp a column: out[t k + j] = sum of its parts, t < kinds; sums of kind t begin at t k parts. All k in one launch. */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS)
-    pu__cuda_close_sums(pu_int k, pu_int parts, const double *sums, pu_real *out)
+/* Short columns: blockDim.x lanes of a warp each, whose number depends on n alone. */
+template <class F> static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_short_sums(pu_int n, pu_int k, F f)
+{
+    const int lanes = (int)blockDim.x, lane = (int)threadIdx.x;
+    const pu_int j = (pu_int)blockIdx.x * (pu_int)blockDim.y + (pu_int)threadIdx.y;
+    pu__adder total[F::KINDS];
+    for (int t = 0; t < F::KINDS; t++) total[t] = pu__adder_of(PU_R(0));
+    if (j < k) {
+        const typename F::column column = f.at(j);
+        pu_real s[F::KINDS];
+        for (int t = 0; t < F::KINDS; t++) s[t] = PU_R(0);
+        PU__CUDA_ROLLED
+        for (int i = lane; i < (int)n; i += lanes) column.entry(i, s);
+        for (int t = 0; t < F::KINDS; t++) total[t] = pu__adder_of(s[t]);
+    }
+    for (int t = 0; t < F::KINDS; t++) total[t] = pu__lanes_sum(total[t], lanes);
+    if (j < k && lane == 0) f.close(j, total);
+}
+
+/* one warp a column: the sums of its parts */
+template <class F> static __global__ void __launch_bounds__(PU__CUDA_THREADS)
+    pu__cuda_close(pu_int k, pu_int parts, const pu__adder *sums, F f)
 {
     const pu_int j = ((pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x) / 32;
     const int lane = threadIdx.x & 31;
-    double v = 0;
-    if (j < k)
-        for (pu_int p = lane; p < parts; p += 32) v += sums[j * parts + p];
-    for (int step = 16; step > 0; step >>= 1) v += __shfl_down_sync(0xffffffffu, v, step);
-    if (j < k && lane == 0) out[j] = (pu_real)v;
+    pu__adder total[F::KINDS];
+    for (int t = 0; t < F::KINDS; t++) {
+        total[t] = pu__adder_of(PU_R(0));
+        if (j < k)
+            for (pu_int p = lane; p < parts; p += 32) pu__adder_join(&total[t], sums[(t * k + j) * parts + p]);
+        total[t] = pu__lanes_sum(total[t], 32);
+    }
+    if (j < k && lane == 0) f.close(j, total);
 }
 
-/* out += scale sum_j w_j (sum of the parts of column j); one block */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS)
-    pu__cuda_close_all(pu_int k, pu_int parts, const double *sums, const pu_real *w, double scale, pu_real *out)
+/* s_j = sum_i m_i x_ij y_ij */
+typedef struct pu__dot_sums {
+    enum { KINDS = 1 };
+    struct column {
+        const pu_real *m, *x, *y;
+        __device__ __forceinline__ void entry(pu_int i, pu_real *s) const { s[0] += pu__times(m, i, x[i]) * y[i]; }
+    };
+    pu_int n, each;
+    const pu_real *m;
+    pu_block x, y;
+    pu_real *out;
+    __device__ __forceinline__ column at(pu_int j) const
+    {
+        column c;
+        c.m = pu__piece_of(m, n, j, each);
+        c.x = pu__col(x, j);
+        c.y = pu__col(y, j);
+        return c;
+    }
+    __device__ __forceinline__ void close(pu_int j, const pu__adder *total) const { out[j] = pu__adder_value(total[0]); }
+} pu__dot_sums;
+
+/* x += a d;  r -= a q;  sums of m r r */
+typedef struct pu__advance_sums {
+    enum { KINDS = 1 };
+    struct column {
+        const pu_real *m, *d, *q;
+        pu_real *x, *r, a;
+        __device__ __forceinline__ void entry(pu_int i, pu_real *s) const
+        {
+            pu_real v = r[i];
+            if (a != PU_R(0)) {
+                v -= a * q[i];
+                r[i] = v;
+                if (x) x[i] += a * d[i];
+            }
+            s[0] += pu__times(m, i, v) * v;
+        }
+    };
+    pu_int n, each;
+    const pu_real *a, *m;
+    pu_block d, q, x, r;
+    pu_real *out;
+    __device__ __forceinline__ column at(pu_int j) const
+    {
+        column c;
+        c.a = a[j];
+        c.m = pu__piece_of(m, n, j, each);
+        c.d = pu__col(d, j);
+        c.q = pu__col(q, j);
+        c.x = x.at ? pu__col(x, j) : NULL;
+        c.r = pu__col(r, j);
+        return c;
+    }
+    __device__ __forceinline__ void close(pu_int j, const pu__adder *total) const { out[j] = pu__adder_value(total[0]); }
+} pu__advance_sums;
+
+/* Sums over all columns: partial sums of w_j f(i, j), one a block, as many as the grid has. */
+template <class F> static __global__ void __launch_bounds__(PU__CUDA_THREADS)
+    pu__cuda_total(pu_int n, pu_int k, F f, const pu_real *w, pu__adder *sums)
 {
-    PU_SHARED_ARRAY(double, scratch, PU__CUDA_THREADS / 32);
-    double v = 0;
-    for (pu_int i = threadIdx.x; i < k * parts; i += PU__CUDA_THREADS)
-        v += (w ? (double)w[pu__quotient(i, parts)] : 1.0) * sums[i];
-    v = pu__block_sum(v, scratch);
-    if (threadIdx.x == 0) *out += (pu_real)(scale * v);
+    PU_SHARED_ARRAY(pu__adder, scratch, PU__CUDA_THREADS / 32);
+    const pu_int apart = pu__rows_apart();
+    pu__adder total = pu__adder_of(PU_R(0));
+    for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart())
+        for (pu_int from = pu__thread_row(); from < n; from += PU__CUDA_EACH * apart) {
+            pu_real s = PU_R(0);
+            for (int l = 0; l < PU__CUDA_EACH; l++)
+                if (from + l * apart < n) s += (pu_real)f(from + l * apart, j);
+            pu__adder_add(&total, w ? w[j] * s : s);
+        }
+    total = pu__block_sum(total, scratch);
+    if (threadIdx.x + threadIdx.y == 0) sums[(pu_int)blockIdx.y * (pu_int)gridDim.x + (pu_int)blockIdx.x] = total;
 }
+
+/* out += scale (sum of the partial sums); one block */
+static __global__ void __launch_bounds__(PU__CUDA_THREADS)
+    pu__cuda_close_total(pu_int count, const pu__adder *sums, pu_real scale, pu_real *out)
+{
+    PU_SHARED_ARRAY(pu__adder, scratch, PU__CUDA_THREADS / 32);
+    pu__adder v = pu__adder_of(PU_R(0));
+    for (pu_int i = threadIdx.x; i < count; i += PU__CUDA_THREADS) pu__adder_join(&v, sums[i]);
+    v = pu__block_sum(v, scratch);
+    if (threadIdx.x == 0) *out += pu__adder_value(pu__adder_times(scale, v));
+}
+
+/* m x y, entry by entry */
+typedef struct {
+    pu_int n, each;
+    const pu_real *m;
+    pu_block x, y;
+    __device__ __forceinline__ pu_real operator()(pu_int i, pu_int j) const
+    {
+        return pu__times(pu__piece_of(m, n, j, each), i, pu__col(x, j)[i]) * pu__col(y, j)[i];
+    }
+} pu__product_of;
 
 typedef struct {
     pu_term t[4];
     int count;
 } pu__cuda_terms;
 
-static __global__ void __launch_bounds__(PU__CUDA_THREADS)
+static __global__ void __launch_bounds__(PU__CUDA_THREADS, 3)
     pu__cuda_combine(pu_int n, pu_int k, pu_int each, pu_block y, pu__cuda_terms terms)
 {
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y) {
+    for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart()) {
         pu_real c[4];
         const pu_real *x[4], *m[4];
         for (int t = 0; t < 4; t++) {
@@ -326,43 +574,12 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
             x[t] = c[t] != PU_R(0) ? pu__col(terms.t[t].x, j) : NULL;
             m[t] = c[t] != PU_R(0) ? pu__piece_of(terms.t[t].m, n, j, each) : NULL;
         }
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
+        for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart()) {
             pu_real s = PU_R(0);
             for (int t = 0; t < 4; t++)
                 if (x[t]) s += c[t] * pu__times(m[t], i, x[t][i]);
             pu__col(y, j)[i] = s;
         }
-    }
-}
-
-/* x += a d;  r -= a q;  partial sums of m r r */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS)
-    pu__cuda_advance(pu_int n, pu_int k, pu_int each, const pu_real *a, const pu_real *m, pu_block d, pu_block q, pu_block x,
-                     pu_block r, double *sums)
-{
-    PU_SHARED_ARRAY(double, scratch, PU__CUDA_THREADS / 32);
-    const pu_int tile = PU__CUDA_THREADS * PU__CUDA_EACH, parts = gridDim.x;
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y) {
-        const pu_real aj = a[j], *mj = pu__piece_of(m, n, j, each);
-        double sum = 0;
-        for (pu_int from = (pu_int)blockIdx.x * tile; from < n; from += parts * tile) {
-            pu_real s = PU_R(0);
-            for (int l = 0; l < PU__CUDA_EACH; l++) {
-                const pu_int i = from + l * PU__CUDA_THREADS + (pu_int)threadIdx.x;
-                if (i >= n) continue;
-                pu_real v = pu__col(r, j)[i];
-                if (aj != PU_R(0)) {
-                    v -= aj * pu__col(q, j)[i];
-                    pu__col(r, j)[i] = v;
-                    if (x.at) pu__col(x, j)[i] += aj * pu__col(d, j)[i];
-                }
-                s += pu__times(mj, i, v) * v;
-            }
-            sum += (double)s;
-        }
-        sum = pu__block_sum(sum, scratch);
-        if (threadIdx.x == 0) sums[j * parts + (pu_int)blockIdx.x] = sum;
     }
 }
 
@@ -376,10 +593,9 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_retreat(pu_int n, pu_int k, pu_int each, const pu_real *a, const pu_real *be, const pu_real *m, pu_block xbar,
                      pu_block rbar, pu_block dbar)
 {
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y) {
+    for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart()) {
         const pu_real aj = a[j], bj = be[j], *mj = pu__piece_of(m, n, j, each);
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
+        for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart()) {
             const pu_real d = pu__col(dbar, j)[i];
             pu_real now = PU_R(0);
             pu__col(rbar, j)[i] += pu__times(mj, i, d);
@@ -398,56 +614,62 @@ static __device__ __forceinline__ pu_real pu__before(const pu_unwinding *v, pu_i
     return pu__times(minv, i, be == PU_R(0) ? pu__col(v->d, j)[i] : pu__col(v->d, j)[i] - be * pu__col(v->before, j)[i]);
 }
 
-/* partial sums of dbar'd, xbar'd, (rbar + m o dbar)'(r_i - r), r'(m o (r_i - r)), one kind after the other */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS)
-    pu__cuda_unwind_sums(pu_int n, pu_int k, pu_int each, pu_unwinding v, double *sums)
-{
-    PU_SHARED_ARRAY(double, scratch, PU__CUDA_THREADS / 32);
-    const pu_int tile = PU__CUDA_THREADS * PU__CUDA_EACH, parts = gridDim.x;
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y) {
-        const pu_real a = v.a[j], be = v.be_before ? v.be_before[j] : PU_R(0), *m = pu__piece_of(v.m, n, j, each);
-        double sum[PU__CUDA_SUMS] = {0, 0, 0, 0};
-        for (pu_int from = (pu_int)blockIdx.x * tile; from < n && a != PU_R(0); from += parts * tile) {
-            pu_real s[PU__CUDA_SUMS] = {PU_R(0), PU_R(0), PU_R(0), PU_R(0)};
-            for (int l = 0; l < PU__CUDA_EACH; l++) {
-                const pu_int i = from + l * PU__CUDA_THREADS + (pu_int)threadIdx.x;
-                if (i >= n) continue;
-                const pu_real d = pu__col(v.d, j)[i], dbar = pu__col(v.dbar, j)[i], r = pu__col(v.r, j)[i];
-                const pu_real q = pu__before(&v, n, i, j, each, be) - r;
-                s[0] += dbar * d, s[1] += pu__col(v.xbar, j)[i] * d;
-                s[2] += (pu__col(v.rbar, j)[i] + pu__times(m, i, dbar)) * q, s[3] += pu__times(m, i, r) * q;
-            }
-            for (int t = 0; t < PU__CUDA_SUMS; t++) sum[t] += (double)s[t];
+/* s0 = dbar'd,  s1 = xbar'd - (rbar + m o dbar)'q,  s2 = r'(m o q),  q = (r_i - r) / a;  zero where a is */
+typedef struct pu__unwind_sums {
+    enum { KINDS = PU__CUDA_SUMS };
+    struct column {
+        const pu_real *m, *minv, *d, *before, *r_i, *r, *xbar, *rbar, *dbar;
+        pu_real a, be;
+        __device__ __forceinline__ void entry(pu_int i, pu_real *s) const
+        {
+            if (a == PU_R(0)) return;
+            const pu_real here = d[i], back = dbar[i], now = r[i];
+            const pu_real then = r_i ? r_i[i] : pu__times(minv, i, be == PU_R(0) ? here : here - be * before[i]), q = then - now;
+            s[0] += back * here;
+            s[1] += xbar[i] * here;
+            s[2] += (rbar[i] + pu__times(m, i, back)) * q;
+            s[3] += pu__times(m, i, now) * q;
         }
-        for (int t = 0; t < PU__CUDA_SUMS; t++) {
-            const double total = pu__block_sum(sum[t], scratch);
-            if (threadIdx.x == 0) sums[(t * k + j) * parts + (pu_int)blockIdx.x] = total;
-        }
+    };
+    pu_int n, each;
+    pu_unwinding v;
+    pu_real *s0, *s1, *s2;
+    __device__ __forceinline__ column at(pu_int j) const
+    {
+        column c;
+        c.a = v.a[j];
+        c.be = v.be_before ? v.be_before[j] : PU_R(0);
+        c.m = pu__piece_of(v.m, n, j, each);
+        c.minv = pu__piece_of(v.minv, n, j, each);
+        c.d = pu__col(v.d, j);
+        c.before = pu__col(v.before, j);
+        c.r_i = v.r_i.at ? pu__col(v.r_i, j) : NULL;
+        c.r = pu__col(v.r, j);
+        c.xbar = pu__col(v.xbar, j);
+        c.rbar = pu__col(v.rbar, j);
+        c.dbar = pu__col(v.dbar, j);
+        return c;
     }
-}
-
-/* s0 = dbar'd,  s1 = xbar'd - (rbar + m o dbar)'q,  s2 = r'(m o q),  q = (r_i - r) / a */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS)
-    pu__cuda_close_unwind(pu_int k, pu_int parts, const double *sums, const pu_real *a, pu_real *s0, pu_real *s1, pu_real *s2)
-{
-    const pu_int j = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x;
-    double v[PU__CUDA_SUMS] = {0, 0, 0, 0};
-    if (j >= k) return;
-    for (int t = 0; t < PU__CUDA_SUMS; t++)
-        for (pu_int p = 0; p < parts; p++) v[t] += sums[(t * k + j) * parts + p];
-    s0[j] = (pu_real)v[0];
-    s1[j] = a[j] != PU_R(0) ? (pu_real)(v[1] - v[2] / (double)a[j]) : PU_R(0);
-    s2[j] = a[j] != PU_R(0) ? (pu_real)(v[3] / (double)a[j]) : PU_R(0);
-}
+    __device__ __forceinline__ void close(pu_int j, const pu__adder *total) const
+    {
+        const pu_real a = v.a[j];
+        pu__adder s = total[1];
+        s0[j] = pu__adder_value(total[0]);
+        s1[j] = s2[j] = PU_R(0);
+        if (a == PU_R(0)) return;
+        pu__adder_join(&s, pu__adder_times(PU_R(-1), pu__adder_over(total[2], a)));
+        s1[j] = pu__adder_value(s);
+        s2[j] = pu__adder_value(pu__adder_over(total[3], a));
+    }
+} pu__unwind_sums;
 
 /* mbar is left to pu__cuda_mbar, before this one */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_unwind(pu_int n, pu_int k, pu_int each, pu_unwinding v)
+static __global__ void __launch_bounds__(PU__CUDA_THREADS, 3) pu__cuda_unwind(pu_int n, pu_int k, pu_int each, pu_unwinding v)
 {
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y) {
+    for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart()) {
         const pu_real a = v.a[j], be = v.be[j], pib = v.pib[j], two = v.twice_rhobar[j];
         const pu_real before = v.be_before ? v.be_before[j] : PU_R(0), *m = pu__piece_of(v.m, n, j, each);
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
+        for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart()) {
             if (a == PU_R(0)) {
                 pu__col(v.qbar, j)[i] = PU_R(0);
                 continue;
@@ -466,8 +688,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_unwind(pu_in
 /* mbar_i += sum_j weight_j r (dbar + rhobar r) over the columns that took the step: a row each */
 static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_mbar(pu_int n, pu_int k, pu_unwinding v)
 {
-    for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-         i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
+    for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart()) {
         pu_real s = PU_R(0);
         for (pu_int j = 0; j < k; j++) {
             const pu_real r = v.a[j] != PU_R(0) ? pu__col(v.r, j)[i] : PU_R(0);
@@ -480,28 +701,28 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_mbar(pu_int 
 enum { PU__CUDA_ROWS = 32, PU__CUDA_ACROSS = PU__CUDA_THREADS / PU__CUDA_ROWS };
 
 /* Adds up what the threads of a row (blockDim = rows x across) have, in order; valid where threadIdx.y = 0. */
-static __device__ double pu__along_row(double v, double *scratch)
+static __device__ pu__adder pu__along_row(pu__adder v, pu__adder *scratch)
 {
     __syncthreads();
     scratch[threadIdx.y * PU__CUDA_ROWS + threadIdx.x] = v;
     __syncthreads();
-    v = 0;
+    v = pu__adder_of(PU_R(0));
     if (threadIdx.y == 0)
-        for (int t = 0; t < PU__CUDA_ACROSS; t++) v += scratch[t * PU__CUDA_ROWS + threadIdx.x];
+        for (int t = 0; t < PU__CUDA_ACROSS; t++) pu__adder_join(&v, scratch[t * PU__CUDA_ROWS + (int)threadIdx.x]);
     return v;
 }
 
 /* out_r += sum_j w_j m_i p_ij q_ij. 32 rows a block, columns shared out among 8 threads a row. With a list (see pu_backend): the row is
    one of M, and i runs over its places */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS, 4) /* without the 4, ptxas spills for sm_80 */
+static __global__ void __launch_bounds__(PU__CUDA_THREADS, 4)
     pu__cuda_row_dot(pu_int n, pu_int k, pu_int each, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
                      const pu_int *rows, pu_real *out)
 {
-    PU_SHARED_ARRAY(double, scratch, PU__CUDA_THREADS);
+    PU_SHARED_ARRAY(pu__adder, scratch, PU__CUDA_THREADS);
     const pu_int *start = rows ? rows + n * pu__quotient(k, each) : NULL, *place = rows ? start + M + 1 : NULL, all = rows ? M : n;
     for (pu_int from = (pu_int)blockIdx.x * PU__CUDA_ROWS; from < all; from += (pu_int)gridDim.x * PU__CUDA_ROWS) {
         const pu_int r = from + (pu_int)threadIdx.x;
-        double v = 0;
+        pu__adder v = pu__adder_of(PU_R(0));
         if (r < all) {
             const pu_int first = rows ? start[r] : 0, end = rows ? start[r + 1] : 1;
             for (pu_int s = first; s < end; s++) {
@@ -509,13 +730,12 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS, 4) /* without the 4, 
                 const pu_int j1 = rows ? j0 + each : k;
                 for (pu_int j = j0 + (pu_int)threadIdx.y; j < j1; j += PU__CUDA_ACROSS) {
                     const pu_real term = pu__times(pu__piece_of(m, n, j, each), i, pu__col(p, j)[i]);
-                    if (!w || w[j] != PU_R(0))
-                        v += (w ? (double)w[j] : 1.0) * (double)(q.at ? term * pu__col(q, j)[i] : term);
+                    if (!w || w[j] != PU_R(0)) pu__adder_add(&v, (w ? w[j] : PU_R(1)) * (q.at ? term * pu__col(q, j)[i] : term));
                 }
             }
         }
         v = pu__along_row(v, scratch);
-        if (r < all && threadIdx.y == 0) out[r] += (pu_real)v;
+        if (r < all && threadIdx.y == 0) out[r] += pu__adder_value(v);
     }
 }
 
@@ -525,17 +745,17 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
                        pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar)
 {
     const pu_int *start = rows ? rows + n * k : NULL, *place = rows ? start + M + 1 : NULL, all = rows ? M : n;
-    for (pu_int r = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; r < all;
-         r += (pu_int)gridDim.x * PU__CUDA_THREADS) {
+    for (pu_int r = pu__thread_row(); r < all; r += pu__rows_apart()) {
         const pu_int first = rows ? start[r] : 0, end = rows ? start[r + 1] : k;
-        double a = 0, b = 0;
+        pu__adder a = pu__adder_of(PU_R(0)), b = pu__adder_of(PU_R(0));
         for (pu_int s = first; s < end; s++) {
             const pu_int i = rows ? pu__remainder(place[s], n) : r, j = rows ? pu__quotient(place[s], n) : s;
             const pu_real ti = pu__col(t, j)[i], ei = e[j * n + i];
-            a -= (double)(w[j * n + i] * (ti + ei));
-            if (mask[j * n + i] != PU_R(0)) b += (double)((ti + ei / 2) * ei - PU_R(1) / (2 * psi[r]));
+            pu__adder_add(&a, -(w[j * n + i] * (ti + ei)));
+            if (mask[j * n + i] != PU_R(0)) pu__adder_add(&b, (ti + ei / 2) * ei - PU_R(1) / (2 * psi[r]));
         }
-        eta[r] += (pu_real)a, psibar[r] += (pu_real)b;
+        eta[r] += pu__adder_value(a);
+        psibar[r] += pu__adder_value(b);
     }
 }
 
@@ -546,9 +766,8 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
 {
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     const pu_int wide = rows ? 1 : 4;
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y)
-        for (pu_int at = wide * ((pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x); at < n;
-             at += wide * (pu_int)gridDim.x * PU__CUDA_THREADS) {
+    for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart())
+        for (pu_int at = wide * pu__thread_row(); at < n; at += wide * pu__rows_apart()) {
             const pu_int datum_of = pu__quotient(j, each), row = rows ? rows[datum_of * n + at] : at;
             uint32_t counter[4], word[4];
             pu_real z[4];
@@ -571,39 +790,99 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
 static pu_int pu__cuda_each(const pu_cuda *c, pu_int k) { return k / c->count > 0 ? k / c->count : 1; }
 static pu_int pu__cuda_blocks(pu_int n, pu_int each) { return (n + each - 1) / each; }
 
-/* columns from j on that are summed up at a time: those of whole data, or a part of one datum's */
-static pu_int pu__cuda_slice(pu_int k, pu_int each, pu_int j)
+/* A block for columns of n rows, and a launch of a kernel that looks after rows and columns by pu__thread_row and pu__thread_column. */
+static dim3 pu__cuda_shape(pu_int n)
 {
-    return each <= PU__CUDA_COLUMNS ? pu__min(PU__CUDA_COLUMNS / each * each, k - j)
-                                    : pu__min(PU__CUDA_COLUMNS, each - j % each);
+    unsigned along = PU__CUDA_THREADS;
+    while (along > 4 && (pu_int)along / 2 >= n) along /= 2;
+    return dim3(along, PU__CUDA_THREADS / along);
+}
+
+static dim3 pu__cuda_cover(pu_int n, pu_int k, dim3 shape)
+{
+    return pu__cuda_grid(pu__cuda_blocks(n, (pu_int)shape.x), pu__cuda_blocks(k, (pu_int)shape.y), 1);
+}
+
+#define PU__CUDA_EACH_ENTRY(kernel, c, n, k, ...) \
+    PU_LAUNCH(kernel, pu__cuda_cover(n, k, pu__cuda_shape(n)), pu__cuda_shape(n), 0, (c)->stream, __VA_ARGS__)
+
+/* Lanes of a warp for a short column; each takes 16 entries at most. */
+static unsigned pu__cuda_lanes(pu_int n)
+{
+    unsigned lanes = 4;
+    while (lanes < 32 && (pu_int)lanes * PU__CUDA_EACH < n) lanes *= 2;
+    return lanes;
+}
+
+/* columns from j on whose parts have room: those of whole data, or a part of one datum's */
+static pu_int pu__cuda_slice(pu_int k, pu_int each, pu_int j, pu_int room)
+{
+    return each <= room ? pu__min(room / each * each, k - j) : pu__min(room, each - j % each);
+}
+
+/* Sums over columns, of those that f tells from the columns j on: make(j) is an F for them. */
+template <class F, class G> static void pu__cuda_column_sums(pu_cuda *c, pu_int n, pu_int k, G make)
+{
+    const pu_int parts = pu__cuda_parts(n), each = pu__cuda_each(c, k);
+    const pu_int room = PU__CUDA_SUMS * PU__CUDA_PARTS * PU__CUDA_COLUMNS / (parts * F::KINDS);
+    pu__adder *sums = (pu__adder *)c->partial;
+    if (n <= PU__CUDA_SHORT) {
+        const dim3 shape(pu__cuda_lanes(n), PU__CUDA_THREADS / pu__cuda_lanes(n));
+        if (k > 0)
+            PU_LAUNCH(pu__cuda_short_sums<F>, pu__cuda_grid(pu__cuda_blocks(k, (pu_int)shape.y), 1, 1), shape, 0, c->stream, n, k, make(0));
+    } else
+        for (pu_int j = 0, some; j < k; j += some) {
+            some = parts > 1 ? pu__cuda_slice(k, each, j, room) : k;
+            PU_LAUNCH(pu__cuda_long_sums<F>, pu__cuda_grid(parts, some, 1), PU__CUDA_THREADS, 0, c->stream, n, some, make(j), sums);
+            if (parts > 1)
+                PU_LAUNCH(pu__cuda_close<F>, pu__cuda_grid(pu__cuda_blocks(32 * some, PU__CUDA_THREADS), 1, 1), PU__CUDA_THREADS, 0,
+                          c->stream, some, parts, sums, make(j));
+        }
+    pu__cuda_launched(c);
+}
+
+/* *out += scale sum_j w_j sum_i f(i, j) */
+template <class F> static void pu__cuda_sum_all(pu_cuda *c, pu_int n, pu_int k, F f, const pu_real *w, double scale, pu_real *out)
+{
+    const dim3 shape = pu__cuda_shape(n);
+    const pu_int parts = n > (pu_int)shape.x ? pu__cuda_parts(n) : 1;
+    const dim3 grid = pu__cuda_grid(parts, pu__min(pu__cuda_blocks(k, (pu_int)shape.y), PU__CUDA_COLUMNS / parts), 1);
+    if (n < 1 || k < 1) return;
+    PU_LAUNCH(pu__cuda_total<F>, grid, shape, 0, c->stream, n, k, f, w, (pu__adder *)c->partial);
+    PU_LAUNCH(pu__cuda_close_total, 1, PU__CUDA_THREADS, 0, c->stream, (pu_int)(grid.x * grid.y), (const pu__adder *)c->partial,
+              (pu_real)scale, out);
+    pu__cuda_launched(c);
 }
 
 static void pu__cuda_dots(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s)
 {
     pu_cuda *c = pu__cuda(user);
-    const pu_int parts = pu__cuda_parts(n), each = pu__cuda_each(c, k);
-    for (pu_int j = 0; j < k; j += pu__cuda_slice(k, each, j)) {
-        const pu_int some = pu__cuda_slice(k, each, j);
-        PU_LAUNCH(pu__cuda_dot, pu__cuda_grid(parts, some, 1), PU__CUDA_THREADS, 0, c->stream, n, some, each,
-                  m ? m + j / each * n : NULL, pu__from(x, j), pu__from(y, j), c->partial);
-        PU_LAUNCH(pu__cuda_close_sums, pu__cuda_grid(pu__cuda_blocks(32 * some, PU__CUDA_THREADS), 1, 1), PU__CUDA_THREADS, 0,
-                  c->stream, some, parts, c->partial, s + j);
-    }
-    pu__cuda_launched(c);
+    const pu_int each = pu__cuda_each(c, k);
+    pu__cuda_column_sums<pu__dot_sums>(c, n, k, [=](pu_int j) {
+        pu__dot_sums f;
+        memset(&f, 0, sizeof f);
+        f.n = n;
+        f.each = each;
+        f.m = m ? m + j / each * n : NULL;
+        f.x = pu__from(x, j);
+        f.y = pu__from(y, j);
+        f.out = s + j;
+        return f;
+    });
 }
 
 static void pu__cuda_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w,
                              double scale, pu_real *out)
 {
     pu_cuda *c = pu__cuda(user);
-    const pu_int parts = pu__cuda_parts(n), each = pu__cuda_each(c, k);
-    for (pu_int j = 0; j < k; j += pu__cuda_slice(k, each, j)) {
-        const pu_int some = pu__cuda_slice(k, each, j);
-        PU_LAUNCH(pu__cuda_dot, pu__cuda_grid(parts, some, 1), PU__CUDA_THREADS, 0, c->stream, n, some, each,
-                  m ? m + j / each * n : NULL, pu__from(x, j), pu__from(y, j), c->partial);
-        PU_LAUNCH(pu__cuda_close_all, 1, PU__CUDA_THREADS, 0, c->stream, some, parts, c->partial, w + j, scale, out);
-    }
-    pu__cuda_launched(c);
+    pu__product_of f;
+    memset(&f, 0, sizeof f);
+    f.n = n;
+    f.each = pu__cuda_each(c, k);
+    f.m = m;
+    f.x = x;
+    f.y = y;
+    pu__cuda_sum_all(c, n, k, f, w, scale, out);
 }
 
 static void pu__cuda_combination(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
@@ -615,8 +894,7 @@ static void pu__cuda_combination(void *user, pu_int n, pu_int k, pu_block y, int
     for (int l = 0; l < count; l++) /* not the padding */
         t.t[l].x = terms[l].x, t.t[l].c = terms[l].c, t.t[l].scale = terms[l].scale, t.t[l].m = terms[l].m;
     if (n < 1 || k < 1) return;
-    PU_LAUNCH(pu__cuda_combine, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0, c->stream, n, k,
-              pu__cuda_each(c, k), y, t);
+    PU__CUDA_EACH_ENTRY(pu__cuda_combine, c, n, k, n, k, pu__cuda_each(c, k), y, t);
     pu__cuda_launched(c);
 }
 
@@ -624,16 +902,21 @@ static void pu__cuda_advances(void *user, pu_int n, pu_int k, const pu_real *a, 
                               pu_block r, pu_real *rho)
 {
     pu_cuda *c = pu__cuda(user);
-    const pu_int parts = pu__cuda_parts(n), each = pu__cuda_each(c, k);
-    for (pu_int j = 0; j < k; j += pu__cuda_slice(k, each, j)) {
-        const pu_int some = pu__cuda_slice(k, each, j);
-        PU_LAUNCH(pu__cuda_advance, pu__cuda_grid(parts, some, 1), PU__CUDA_THREADS, 0, c->stream, n, some, each, a + j,
-                  m ? m + j / each * n : NULL, pu__from(d, j), pu__from(q, j), x.at ? pu__from(x, j) : x, pu__from(r, j),
-                  c->partial);
-        PU_LAUNCH(pu__cuda_close_sums, pu__cuda_grid(pu__cuda_blocks(32 * some, PU__CUDA_THREADS), 1, 1), PU__CUDA_THREADS, 0,
-                  c->stream, some, parts, c->partial, rho + j);
-    }
-    pu__cuda_launched(c);
+    const pu_int each = pu__cuda_each(c, k);
+    pu__cuda_column_sums<pu__advance_sums>(c, n, k, [=](pu_int j) {
+        pu__advance_sums f;
+        memset(&f, 0, sizeof f);
+        f.n = n;
+        f.each = each;
+        f.a = a + j;
+        f.m = m ? m + j / each * n : NULL;
+        f.d = pu__from(d, j);
+        f.q = pu__from(q, j);
+        f.x = x.at ? pu__from(x, j) : x;
+        f.r = pu__from(r, j);
+        f.out = rho + j;
+        return f;
+    });
 }
 
 static void pu__cuda_stages(void *user, const pu_state *s, pu_stage stage, pu_int i)
@@ -669,8 +952,8 @@ static void pu__cuda_draw(void *user, pu_int n, const pu_int *rows, pu_int k, pu
 {
     pu_cuda *c = pu__cuda(user);
     if (n < 1 || k < 1) return;
-    PU_LAUNCH(pu__cuda_normals, pu__cuda_grid(pu__cuda_blocks(n, (rows ? 1 : 4) * PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0,
-              c->stream, n, rows, k, pu__cuda_each(c, k), x, seed, datum, sample, step, stream);
+    PU__CUDA_EACH_ENTRY(pu__cuda_normals, c, rows ? n : pu__cuda_blocks(n, 4), k, n, rows, k, pu__cuda_each(c, k), x, seed, datum,
+                        sample, step, stream);
     pu__cuda_launched(c);
 }
 
@@ -678,8 +961,7 @@ static void pu__cuda_retreats(void *user, pu_int n, pu_int k, const pu_real *a, 
                               pu_block rbar, pu_block dbar)
 {
     pu_cuda *c = pu__cuda(user);
-    PU_LAUNCH(pu__cuda_retreat, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0, c->stream, n, k,
-              pu__cuda_each(c, k), a, be, m, xbar, rbar, dbar);
+    PU__CUDA_EACH_ENTRY(pu__cuda_retreat, c, n, k, n, k, pu__cuda_each(c, k), a, be, m, xbar, rbar, dbar);
     pu__cuda_launched(c);
 }
 
@@ -700,24 +982,26 @@ static pu_unwinding pu__cuda_unwinding(const pu_unwinding *v, pu_int j, pu_int n
 static void pu__cuda_unwinds_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
 {
     pu_cuda *c = pu__cuda(user);
-    const pu_int parts = pu__cuda_parts(n), each = pu__cuda_each(c, k);
-    for (pu_int j = 0; j < k; j += pu__cuda_slice(k, each, j)) {
-        const pu_int some = pu__cuda_slice(k, each, j);
-        const pu_unwinding u = pu__cuda_unwinding(v, j, n, each);
-        PU_LAUNCH(pu__cuda_unwind_sums, pu__cuda_grid(parts, some, 1), PU__CUDA_THREADS, 0, c->stream, n, some, each, u,
-                  c->partial);
-        PU_LAUNCH(pu__cuda_close_unwind, pu__cuda_grid(pu__cuda_blocks(some, PU__CUDA_THREADS), 1, 1), PU__CUDA_THREADS, 0,
-                  c->stream, some, parts, c->partial, u.a, s0 + j, s1 + j, s2 + j);
-    }
-    pu__cuda_launched(c);
+    const pu_int each = pu__cuda_each(c, k);
+    pu__cuda_column_sums<pu__unwind_sums>(c, n, k, [=](pu_int j) {
+        pu__unwind_sums f;
+        memset(&f, 0, sizeof f);
+        f.n = n;
+        f.each = each;
+        f.v = pu__cuda_unwinding(v, j, n, each);
+        f.s0 = s0 + j;
+        f.s1 = s1 + j;
+        f.s2 = s2 + j;
+        return f;
+    });
 }
 
 static void pu__cuda_unwinds(void *user, pu_int n, pu_int k, const pu_unwinding *v)
 {
     pu_cuda *c = pu__cuda(user);
-    const dim3 grid = pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1);
-    if (v->mbar) PU_LAUNCH(pu__cuda_mbar, dim3(grid.x), PU__CUDA_THREADS, 0, c->stream, n, k, *v);
-    PU_LAUNCH(pu__cuda_unwind, grid, PU__CUDA_THREADS, 0, c->stream, n, k, pu__cuda_each(c, k), *v);
+    if (v->mbar)
+        PU_LAUNCH(pu__cuda_mbar, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), 1, 1), PU__CUDA_THREADS, 0, c->stream, n, k, *v);
+    PU__CUDA_EACH_ENTRY(pu__cuda_unwind, c, n, k, n, k, pu__cuda_each(c, k), *v);
     pu__cuda_launched(c);
 }
 
@@ -789,9 +1073,9 @@ static void pu__cuda_batch(void *user, pu_int count)
 static void *pu__cuda_memory(void *user, size_t bytes)
 {
     pu_cuda *c = pu__cuda(user);
+    if (c->inside) pu__cuda_leave(c);
+    (void)pu__cuda_enter(c); /* until `status`, with which every call ends */
     if (c->status) return NULL;
-    (void)pu__cuda_ok(c, cudaGetDevice(&c->before)); /* until `status`, with which every call ends */
-    if (!pu__cuda_ok(c, cudaSetDevice(c->device))) return NULL;
     /* uploads must not overtake what others have enqueued on the stream, with this block maybe */
     if (pu__cuda_ok(c, cudaEventRecord(c->uploaded, c->stream))) (void)pu__cuda_ok(c, cudaStreamWaitEvent(c->copy, c->uploaded, 0));
     if (bytes <= c->bytes) return c->memory;
@@ -814,95 +1098,168 @@ static void *pu__cuda_host(pu_cuda *c, size_t bytes)
     if (bytes <= c->host_bytes) return c->host;
     free(c->host);
     c->host = malloc(bytes), c->host_bytes = c->host ? bytes : 0, c->allocations++;
-    return c->host; /* NULL: the caller says so */
+    if (!c->host) pu__cuda_failed(c, PU_E_MEMORY, "workspace (more of it, to make the device sides of operators)");
+    return c->host;
 }
 
 static pu_status pu__cuda_status(void *user, const char **what)
 {
     pu_cuda *c = pu__cuda(user);
     pu_status status;
+    (void)pu__cuda_enter(c);
     (void)pu__cuda_ok(c, cudaStreamSynchronize(c->copy));
     (void)pu__cuda_ok(c, cudaStreamSynchronize(c->stream));
-    (void)pu__cuda_ok(c, cudaGetLastError());
+    pu__cuda_leave(c);
     status = c->status;
     if (status) *what = c->what;
     c->status = PU_OK, c->what = NULL;
-    if (c->before != c->device) (void)cudaSetDevice(c->before);
-    c->before = c->device;
     return status;
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>banded   Gamma with entries (i, i - j), j = 0 .. w at band[i (w + 1) + j], and a factor F with F F' = Gamma, entries (i, i - w + j),
-   j = 0 .. 2 w. Serves autoregressions, state spaces and diagonals alike. Its grad adds up S_{i,i-j} = sum_c w_c (p_i q_{i-j} +
-   q_i p_{i-j}) / 2, and the host's band_grad makes the gradient of that.
+   >>banded   Gamma by diagonals, which neighbouring threads read side by side: entry (i, i - t), t = 0 .. w, at band[t n + i], and a
+   factor F with F F' = Gamma, entries (i, i + t), t = -w .. w, at factor[(w + t) n + i]. Serves autoregressions, state spaces and
+   diagonals alike. Its grad adds up S_{i,i-t} = sum_c w_c (p_i q_{i-t} + q_i p_{i-t}) / 2 at S[t n + i], and the host's band_grad makes
+   the gradient of that.
    ------------------------------------------------------------------------------------------------ */
 
-/* Y = (Gamma + diag(shift)) X, partial sums of x'y */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS)
-    pu__cuda_band_apply(pu_int n, pu_int w, const pu_real *band, const pu_real *shift, pu_int k, pu_int each, pu_block X, pu_block Y,
-                        int add, double *sums)
+enum {
+    PU__CUDA_ABREAST = 4, /* columns that a thread of a banded product has in registers: an entry of the band is read once for them */
+    PU__CUDA_REACH = 32   /* widest band whose products take vectors from shared memory */
+};
+
+/* The 256 rows from `first` on of some columns, and w rows to either side, into shared memory; zeros beyond the ends. */
+static __device__ __forceinline__ void pu__window(pu_int n, int w, pu_int first, pu_block X, pu_int j, int columns, pu_real *window)
 {
-    PU_SHARED_ARRAY(double, scratch, PU__CUDA_THREADS / 32);
-    const pu_int tile = PU__CUDA_THREADS * PU__CUDA_EACH, parts = gridDim.x;
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y) {
-        const pu_real *x = pu__col(X, j), *s = pu__piece_of(shift, n, j, each);
-        double sum = 0;
-        for (pu_int from = (pu_int)blockIdx.x * tile; from < n; from += parts * tile) {
-            pu_real part = PU_R(0);
-            for (int l = 0; l < PU__CUDA_EACH; l++) {
-                const pu_int i = from + l * PU__CUDA_THREADS + (pu_int)threadIdx.x;
-                if (i >= n) continue;
-                const pu_int down = i < w ? i : w, up = n - 1 - i < w ? n - 1 - i : w;
-                const pu_real *row = band + i * (w + 1);
-                pu_real y = (row[0] + (s ? s[i] : PU_R(0))) * x[i];
-                for (pu_int t = 1; t <= down; t++) y += row[t] * x[i - t];
-                for (pu_int t = 1; t <= up; t++) y += row[t * (w + 2)] * x[i + t]; /* entry (i + t, i) */
-                part += x[i] * y;
-                pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + y : y;
-            }
-            sum += (double)part;
+    const int wide = PU__CUDA_THREADS + 2 * w;
+    __syncthreads();
+    for (int c = 0; c < columns; c++) {
+        const pu_real *x = pu__col(X, j + c);
+        for (int l = (int)threadIdx.x; l < wide; l += PU__CUDA_THREADS) {
+            const pu_int i = first - w + l;
+            window[c * wide + l] = i >= 0 && i < n ? x[i] : PU_R(0);
         }
-        if (!sums) continue;
-        sum = pu__block_sum(sum, scratch);
-        if (threadIdx.x == 0) sums[j * parts + (pu_int)blockIdx.x] = sum;
     }
+    __syncthreads();
+}
+
+/* Y = (Gamma + diag(shift)) X; sums of x'y, or NULL. A thread has a row of some columns. */
+static __global__ void __launch_bounds__(PU__CUDA_THREADS, 2)
+    pu__cuda_band_apply(pu_int n, pu_int w, const pu_real *band, const pu_real *shift, pu_int k, pu_int each, pu_block X, pu_block Y,
+                        int add, pu__adder *sums, pu_real *out)
+{
+    PU_SHARED_ARRAY(pu__adder, scratch, PU__CUDA_THREADS / 32);
+    PU_SHARED_ARRAY(pu_real, window, PU__CUDA_ABREAST * (PU__CUDA_THREADS + 2 * PU__CUDA_REACH));
+    const pu_int tile = PU__CUDA_THREADS * PU__CUDA_EACH, parts = gridDim.x;
+    const int reach = (int)w, wide = PU__CUDA_THREADS + 2 * reach;
+    for (pu_int j = (pu_int)blockIdx.y * PU__CUDA_ABREAST; j < k; j += (pu_int)gridDim.y * PU__CUDA_ABREAST) {
+        const int columns = (int)pu__min(PU__CUDA_ABREAST, k - j);
+        pu__adder total[PU__CUDA_ABREAST];
+        for (int c = 0; c < PU__CUDA_ABREAST; c++) total[c] = pu__adder_of(PU_R(0));
+        for (pu_int from = (pu_int)blockIdx.x * tile; from < n; from += parts * tile) {
+            pu_real part[PU__CUDA_ABREAST];
+            for (int c = 0; c < PU__CUDA_ABREAST; c++) part[c] = PU_R(0);
+            for (pu_int first = from; first < n && first < from + tile; first += PU__CUDA_THREADS) {
+                const pu_int i = first + (pu_int)threadIdx.x;
+                const pu_real *x = window + threadIdx.x + reach, *entry = band + i;
+                pu_real y[PU__CUDA_ABREAST];
+                pu__window(n, reach, first, X, j, columns, window);
+                if (i >= n) continue;
+                const int up = n - 1 - i < w ? (int)(n - 1 - i) : reach;
+                for (int c = 0; c < PU__CUDA_ABREAST; c++) y[c] = c < columns ? entry[0] * x[c * wide] : PU_R(0);
+                for (int t = 1; t <= reach; t++) {
+                    entry += n; /* (i, i - t), and in row i + t (i + t, i) */
+                    const pu_real down_entry = entry[0], up_entry = t <= up ? entry[t] : PU_R(0);
+                    for (int c = 0; c < PU__CUDA_ABREAST; c++)
+                        if (c < columns) y[c] += down_entry * x[c * wide - t] + up_entry * x[c * wide + t];
+                }
+                for (int c = 0; c < PU__CUDA_ABREAST; c++)
+                    if (c < columns) {
+                        const pu_real here = x[c * wide];
+                        pu_real *to = pu__col(Y, j + c) + i;
+                        if (shift) y[c] += pu__piece_of(shift, n, j + c, each)[i] * here;
+                        part[c] += here * y[c];
+                        *to = add ? *to + y[c] : y[c];
+                    }
+            }
+            for (int c = 0; c < PU__CUDA_ABREAST; c++) pu__adder_add(&total[c], part[c]);
+        }
+        if (!out) continue;
+        for (int c = 0; c < PU__CUDA_ABREAST; c++) { /* a constant number, so that they stay in registers */
+            if (c >= columns) break;
+            const pu__adder sum = pu__block_sum(total[c], scratch);
+            if (threadIdx.x == 0 && parts > 1) sums[(j + c) * parts + (pu_int)blockIdx.x] = sum;
+            if (threadIdx.x == 0 && parts == 1) out[j + c] = pu__adder_value(sum);
+        }
+    }
+}
+
+/* The same for short columns, and for wide bands: an entry a thread. */
+static __global__ void __launch_bounds__(PU__CUDA_THREADS)
+    pu__cuda_band_short(pu_int n, pu_int w, const pu_real *band, const pu_real *shift, pu_int k, pu_int each, pu_block X, pu_block Y,
+                        int add)
+{
+    for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart())
+        for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart()) {
+            const pu_int down = i < w ? i : w, up = n - 1 - i < w ? n - 1 - i : w;
+            const pu_real *x = pu__col(X, j) + i, *entry = band + i;
+            pu_real y = (entry[0] + (shift ? pu__piece_of(shift, n, j, each)[i] : PU_R(0))) * x[0];
+            for (pu_int t = 1; t <= down; t++) y += entry[t * n] * x[-t];
+            for (pu_int t = 1; t <= up; t++) y += entry[t * n + t] * x[t];
+            pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + y : y;
+        }
 }
 
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_band_sample(pu_int n, pu_int w, const pu_real *factor, pu_int k, pu_block E, pu_block Y)
 {
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y)
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
+    for (pu_int j = PU__CUDA_ABREAST * pu__thread_column(); j < k; j += PU__CUDA_ABREAST * pu__columns_apart())
+        for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart()) {
             const pu_int from = i < w ? -i : -w, to = n - 1 - i < w ? n - 1 - i : w;
-            pu_real y = PU_R(0);
-            for (pu_int t = from; t <= to; t++) y += factor[i * (2 * w + 1) + w + t] * pu__col(E, j)[i + t];
-            pu__col(Y, j)[i] = y;
+            const int columns = (int)pu__min(PU__CUDA_ABREAST, k - j);
+            const pu_real *e = pu__col(E, j) + i, *entry = factor + (w + from) * n + i;
+            pu_real y[PU__CUDA_ABREAST];
+            for (int c = 0; c < PU__CUDA_ABREAST; c++) y[c] = PU_R(0);
+            for (pu_int t = from; t <= to; t++, entry += n) {
+                const pu_real f = *entry;
+                if (f == PU_R(0)) continue; /* half of them where the factor is a triangle */
+                for (int c = 0; c < PU__CUDA_ABREAST; c++)
+                    if (c < columns) y[c] += f * e[c * E.ld + t];
+            }
+            for (int c = 0; c < PU__CUDA_ABREAST; c++)
+                if (c < columns) pu__col(Y, j + c)[i] = y[c];
         }
 }
 
 enum { PU__CUDA_LAGS = 8 };
 
-/* 32 rows a block, columns shared out among 8 threads a row, some lags at a time: a vector is read from memory once for them */
+/* 32 rows a block, columns shared out among 8 threads a row, some lags at a time: a vector is read from memory once for them. Four
+   columns are added plainly before a sum that keeps what rounding loses takes them. */
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_band_grad(pu_int n, pu_int w, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *S)
 {
-    PU_SHARED_ARRAY(double, scratch, PU__CUDA_THREADS);
-    const pu_int first = (pu_int)blockIdx.y * PU__CUDA_LAGS, lags = pu__min(PU__CUDA_LAGS, w + 1 - first);
+    PU_SHARED_ARRAY(pu__adder, scratch, PU__CUDA_THREADS);
+    const int first = (int)blockIdx.y * PU__CUDA_LAGS, lags = (int)pu__min(PU__CUDA_LAGS, w + 1 - first);
     for (pu_int from = (pu_int)blockIdx.x * PU__CUDA_ROWS; from < n; from += (pu_int)gridDim.x * PU__CUDA_ROWS) {
-        const pu_int i = from + (pu_int)threadIdx.x, reach = i < n ? pu__min(lags, i - first + 1) : 0; /* lags that stay inside */
-        double v[PU__CUDA_LAGS];
-        for (int l = 0; l < PU__CUDA_LAGS; l++) v[l] = 0;
-        for (pu_int j = threadIdx.y; j < k && reach > 0; j += PU__CUDA_ACROSS) {
-            const pu_real *p = pu__col(P, j), *q = pu__col(Q, j), pi = p[i], qi = q[i];
-            if (weight[j] == PU_R(0)) continue;
-            for (int l = 0; l < PU__CUDA_LAGS; l++)
-                if (l < reach) v[l] += (double)weight[j] * (double)(pi * q[i - first - l] + qi * p[i - first - l]);
+        const pu_int i = from + (pu_int)threadIdx.x;
+        const int reach = i < n ? (int)pu__min(lags, i - first + 1) : 0; /* lags that stay inside */
+        pu__adder v[PU__CUDA_LAGS];
+        pu_real s[PU__CUDA_LAGS];
+        for (int l = 0; l < PU__CUDA_LAGS; l++) v[l] = pu__adder_of(PU_R(0));
+        for (pu_int begin = threadIdx.y; begin < k && reach > 0; begin += PU__CUDA_ABREAST * PU__CUDA_ACROSS) {
+            for (int l = 0; l < PU__CUDA_LAGS; l++) s[l] = PU_R(0);
+            for (pu_int j = begin; j < k && j < begin + PU__CUDA_ABREAST * PU__CUDA_ACROSS; j += PU__CUDA_ACROSS) {
+                const pu_real *p = pu__col(P, j) + i, *q = pu__col(Q, j) + i, c = weight[j], pi = c * p[0], qi = c * q[0];
+                if (c == PU_R(0)) continue;
+                for (int l = 0; l < PU__CUDA_LAGS; l++)
+                    if (l < reach) s[l] += pi * q[-first - l] + qi * p[-first - l];
+            }
+            for (int l = 0; l < PU__CUDA_LAGS; l++) pu__adder_add(&v[l], s[l]);
         }
         for (int l = 0; l < PU__CUDA_LAGS; l++) {
-            const double sum = pu__along_row(v[l], scratch);
-            if (l < reach && threadIdx.y == 0) S[i * (w + 1) + first + l] += (pu_real)(sum / 2);
+            if (l >= lags) break;
+            const pu__adder sum = pu__along_row(v[l], scratch);
+            if (l < reach && threadIdx.y == 0) S[(first + l) * n + i] += pu__adder_value(sum) / 2;
         }
     }
 }
@@ -916,13 +1273,25 @@ static pu_status pu__cuda_banded_plus(const pu_op *op, const pu_real *shift, pu_
     const pu_cuda_side *b = pu__cuda_side(op);
     pu_cuda *c = pu__cuda_of(op);
     const pu_int n = op->rows, parts = pu__cuda_parts(n), each = pu__cuda_each(c, k);
-    for (pu_int j = 0; j < k; j += pu__cuda_slice(k, each, j)) {
-        const pu_int some = pu__cuda_slice(k, each, j);
-        PU_LAUNCH(pu__cuda_band_apply, pu__cuda_grid(parts, some, 1), PU__CUDA_THREADS, 0, c->stream, n, b->width, b->value,
-                  shift ? shift + j / each * n : NULL, some, each, pu__from(X, j), pu__from(Y, j), add, s ? c->partial : NULL);
-        if (s)
-            PU_LAUNCH(pu__cuda_close_sums, pu__cuda_grid(pu__cuda_blocks(32 * some, PU__CUDA_THREADS), 1, 1), PU__CUDA_THREADS, 0,
-                      c->stream, some, parts, c->partial, s + j);
+    pu__adder *sums = (pu__adder *)c->partial;
+    if (n <= PU__CUDA_SHORT || b->width > PU__CUDA_REACH) {
+        PU__CUDA_EACH_ENTRY(pu__cuda_band_short, c, n, k, n, b->width, b->value, shift, k, each, X, Y, add);
+        pu__cuda_launched(c);
+        if (s) pu__cuda_dots(c, n, k, NULL, X, Y, s);
+        return pu__cuda_said(c);
+    }
+    for (pu_int j = 0, some; j < k; j += some) {
+        some = s && parts > 1 ? pu__cuda_slice(k, each, j, PU__CUDA_SUMS * PU__CUDA_PARTS * PU__CUDA_COLUMNS / parts) : k;
+        PU_LAUNCH(pu__cuda_band_apply, pu__cuda_grid(parts, pu__cuda_blocks(some, PU__CUDA_ABREAST), 1), PU__CUDA_THREADS, 0,
+                  c->stream, n, b->width, b->value, shift ? shift + j / each * n : NULL, some, each, pu__from(X, j), pu__from(Y, j), add,
+                  sums, s ? s + j : NULL);
+        if (s && parts > 1) {
+            pu__dot_sums f;
+            memset(&f, 0, sizeof f);
+            f.out = s + j;
+            PU_LAUNCH(pu__cuda_close<pu__dot_sums>, pu__cuda_grid(pu__cuda_blocks(32 * some, PU__CUDA_THREADS), 1, 1), PU__CUDA_THREADS,
+                      0, c->stream, some, parts, sums, f);
+        }
     }
     pu__cuda_launched(c);
     return pu__cuda_said(c);
@@ -939,8 +1308,7 @@ static pu_status pu__cuda_banded_sample(const pu_op *op, pu_int k, pu_block E, p
     const pu_cuda_side *b = pu__cuda_side(op);
     pu_cuda *c = pu__cuda_of(op);
     (void)work;
-    PU_LAUNCH(pu__cuda_band_sample, pu__cuda_grid(pu__cuda_blocks(op->rows, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0,
-              c->stream, op->rows, b->width, b->factor, k, E, Y);
+    PU__CUDA_EACH_ENTRY(pu__cuda_band_sample, c, op->rows, pu__cuda_blocks(k, PU__CUDA_ABREAST), op->rows, b->width, b->factor, k, E, Y);
     pu__cuda_launched(c);
     return pu__cuda_said(c);
 }
@@ -961,15 +1329,16 @@ static pu_status pu__cuda_banded_grad(const pu_op *op, pu_int k, pu_block P, pu_
 static pu_status pu__cuda_banded_pull(const pu_side *side, const pu_real *sums, pu_real *grad)
 {
     const pu_cuda_side *b = pu__cuda_side(&side->op);
-    const pu_int all = side->op.rows * (b->width + 1);
+    const pu_int n = side->op.rows, all = n * (b->width + 1);
     double *S = (double *)pu__cuda_host(pu__cuda_of(&side->op),
                                         (size_t)all * sizeof *S + (size_t)b->op->work * sizeof(pu_real));
     if (!S) return PU_E_MEMORY;
-    for (pu_int i = 0; i < all; i++) S[i] = (double)sums[i];
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int t = 0; t <= b->width; t++) S[i * (b->width + 1) + t] = (double)sums[t * n + i];
     return b->op->band_grad(b->op, b->width, S, 1, grad, (pu_real *)(S + all));
 }
 
-/* The factor, row by row, from what the host's sample makes of 2 w + 1 combs: entry (i, i + t) answers to the comb that has a tooth at
+/* The factor, diagonal by diagonal, from what the host's sample makes of 2 w + 1 combs: entry (i, i + t) answers to the comb that has a tooth at
    i + t, and to no other. An autoregression knows it. */
 static pu_status pu__cuda_band_factor(const pu_op *op, pu_int w, pu_real *factor, pu_real *comb, pu_real *answer, pu_real *work)
 {
@@ -980,7 +1349,7 @@ static pu_status pu__cuda_band_factor(const pu_op *op, pu_int w, pu_real *factor
         const pu_ar *ar = (const pu_ar *)op->data;
         for (pu_int i = 0; i < n; i++)
             for (pu_int t = 0; t <= w && i + t < n; t++)
-                if (t <= pu__min(i + t, ar->order)) factor[i * wide + w + t] = pu__ar_x(ar, i + t)[t];
+                if (t <= pu__min(i + t, ar->order)) factor[(w + t) * n + i] = pu__ar_x(ar, i + t)[t];
         return PU_OK;
     }
     E.at = comb, Y.at = answer, E.ld = Y.ld = n;
@@ -992,7 +1361,7 @@ static pu_status pu__cuda_band_factor(const pu_op *op, pu_int w, pu_real *factor
         for (pu_int i = 0; i < n; i++) { /* the tooth within w of i */
             pu_int t = (phase - i) % wide;
             t = t > w ? t - wide : t < -w ? t + wide : t;
-            factor[i * wide + w + t] = answer[i];
+            factor[(w + t) * n + i] = answer[i];
         }
     }
     pu_normals(0, 5, 0, 0, PU__STREAM_TEST, 0, n, comb); /* is that all of it? A root that reaches beyond the band is none for us */
@@ -1001,7 +1370,7 @@ static pu_status pu__cuda_band_factor(const pu_op *op, pu_int w, pu_real *factor
         double sum = 0, size = 0;
         for (pu_int t = -w; t <= w; t++)
             if (i + t >= 0 && i + t < n) {
-                const double term = (double)factor[i * wide + w + t] * (double)comb[i + t];
+                const double term = (double)factor[(w + t) * n + i] * (double)comb[i + t];
                 sum += term, size += fabs(term);
             }
         if (!(fabs(sum - (double)answer[i]) <= 16 * (double)(wide + 4) * (double)PU__EPS * (size + fabs((double)answer[i]))))
@@ -1031,7 +1400,8 @@ static pu_status pu__cuda_make_banded(pu_cuda *c, pu_cuda_side *b, const pu_op *
     to = (pu_real *)(B + band);
     memset(B, 0, (size_t)band * sizeof *B);
     status = op->band_add(op, w, B, to + band + factor + 2 * n);
-    for (pu_int i = 0; i < band; i++) to[i] = (pu_real)B[i];
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int t = 0; t <= w; t++) to[t * n + i] = (pu_real)B[i * (w + 1) + t];
     pu__cuda_write(c, b->value, to, (size_t)band * sizeof(pu_real));
     to += band;
     if (!status && op->sample) status = pu__cuda_band_factor(op, w, to, to + factor, to + factor + n, to + factor + 2 * n);
@@ -1112,67 +1482,121 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_lower(pu_int
     if (at < n * n && at % n > at / n) a[at] = PU_R(0);
 }
 
-enum { PU__CUDA_TILE = 12 }; /* columns that a thread of the gathered products has in registers */
+enum {
+    PU__CUDA_TILE = 12,   /* columns that a thread of the gathered products has in registers */
+    PU__CUDA_ALONG = 8,   /* lanes of a warp along a row of Phi; the others have other rows */
+    PU__CUDA_STRIP = 16   /* rows of a list that a block has in shared memory */
+};
 
-/* Y (n x k) = Phi[rows] X: a warp a row, its lanes along Phi's row. Grid: tiles of rows, data, tiles of columns */
+/* Y (n x k) = Phi[rows] X: 8 lanes a row of Phi, two rows each. Grid: tiles of rows, data, tiles of columns */
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_gather_apply(pu_int n, const pu_int *rows, pu_int cols, const pu_real *Phi, pu_int each, pu_block X, pu_block Y, int add)
 {
-    const int lane = threadIdx.x & 31;
-    const pu_int i = ((pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x) / 32, datum = blockIdx.y;
-    const pu_int row = i < n ? rows[datum * n + i] : -1;
+    const int lane = (int)threadIdx.x % PU__CUDA_ALONG;
+    const pu_int group = (pu_int)blockIdx.x * (PU__CUDA_THREADS / PU__CUDA_ALONG) + (pu_int)threadIdx.x / PU__CUDA_ALONG;
+    const pu_int datum = blockIdx.y, i0 = 2 * group, i1 = i0 + 1;
+    const pu_int row0 = i0 < n ? rows[datum * n + i0] : -1, row1 = i1 < n ? rows[datum * n + i1] : -1;
+    const pu_real *phi0 = Phi + (row0 < 0 ? 0 : row0) * cols, *phi1 = Phi + (row1 < 0 ? 0 : row1) * cols;
     for (pu_int from = (pu_int)blockIdx.z * PU__CUDA_TILE; from < each; from += (pu_int)gridDim.z * PU__CUDA_TILE) {
-        const pu_int wide = pu__min(PU__CUDA_TILE, each - from), j0 = datum * each + from;
-        pu_real s[PU__CUDA_TILE];
-        for (int t = 0; t < PU__CUDA_TILE; t++) s[t] = PU_R(0);
-        for (pu_int d = lane; d < cols && row >= 0; d += 32) {
-            const pu_real a = Phi[row * cols + d];
+        const int wide = (int)pu__min(PU__CUDA_TILE, each - from);
+        const pu_real *x = pu__col(X, datum * each + from);
+        pu_real *y = pu__col(Y, datum * each + from);
+        pu_real s0[PU__CUDA_TILE], s1[PU__CUDA_TILE];
+        for (int t = 0; t < PU__CUDA_TILE; t++) s0[t] = s1[t] = PU_R(0);
+        for (int d = lane; d < (int)cols && row0 >= 0; d += PU__CUDA_ALONG) { /* empty places are last: row 0 is there first */
+            const pu_real a0 = phi0[d], a1 = phi1[d], *at = x + d;
             for (int t = 0; t < PU__CUDA_TILE; t++)
-                if (t < wide) s[t] += a * pu__col(X, j0 + t)[d];
+                if (t < wide) {
+                    const pu_real v = *at;
+                    s0[t] += a0 * v;
+                    s1[t] += a1 * v;
+                    at += X.ld;
+                }
         }
         for (int t = 0; t < PU__CUDA_TILE; t++) {
-            for (int step = 16; step > 0; step >>= 1) s[t] += __shfl_down_sync(0xffffffffu, s[t], step);
-            if (lane == 0 && t < wide && i < n) pu__col(Y, j0 + t)[i] = add ? pu__col(Y, j0 + t)[i] + s[t] : s[t];
+            if (t >= wide) break; /* all lanes alike */
+            for (int step = PU__CUDA_ALONG / 2; step > 0; step >>= 1) {
+                s0[t] += __shfl_down_sync(0xffffffffu, s0[t], step);
+                s1[t] += __shfl_down_sync(0xffffffffu, s1[t], step);
+            }
+            if (lane == 0 && i0 < n) y[i0] = add ? y[i0] + s0[t] : s0[t];
+            if (lane == 0 && i1 < n) y[i1] = (add ? y[i1] : PU_R(0)) + (row1 >= 0 ? s1[t] : PU_R(0));
+            y += Y.ld;
         }
     }
 }
 
-/* Y (cols x k) = Phi[rows]' X: a thread an entry of Y for some columns. Grid: tiles of entries, data, tiles of columns */
+/* Y (cols x k) = Phi[rows]' X: a thread an entry of Y for some columns; a strip of X and of the list is in shared memory. Grid: tiles of
+   entries, data, tiles of columns */
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_gather_apply_t(pu_int n, const pu_int *rows, pu_int cols, const pu_real *Phi, pu_int each, pu_block X, pu_block Y,
                             int add)
 {
+    PU_SHARED_ARRAY(pu_real, strip, PU__CUDA_STRIP * PU__CUDA_TILE);
+    PU_SHARED_ARRAY(pu_int, list, PU__CUDA_STRIP);
     const pu_int d = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x, datum = blockIdx.y;
+    const pu_real *phi = Phi + (d < cols ? d : 0);
     for (pu_int from = (pu_int)blockIdx.z * PU__CUDA_TILE; from < each; from += (pu_int)gridDim.z * PU__CUDA_TILE) {
-        const pu_int wide = pu__min(PU__CUDA_TILE, each - from), j0 = datum * each + from;
+        const int wide = (int)pu__min(PU__CUDA_TILE, each - from);
+        const pu_real *x = pu__col(X, datum * each + from);
+        pu_real *y = pu__col(Y, datum * each + from) + d;
         pu_real s[PU__CUDA_TILE];
+        int more = 1;
         for (int t = 0; t < PU__CUDA_TILE; t++) s[t] = PU_R(0);
-        for (pu_int i = 0; i < n && d < cols; i++) {
-            const pu_int row = rows[datum * n + i];
-            if (row < 0) break; /* the rest of the list is empty */
-            const pu_real a = Phi[row * cols + d];
-            for (int t = 0; t < PU__CUDA_TILE; t++)
-                if (t < wide) s[t] += a * pu__col(X, j0 + t)[i];
+        for (pu_int first = 0; first < n && more; first += PU__CUDA_STRIP) {
+            __syncthreads();
+            for (int l = (int)threadIdx.x; l < PU__CUDA_STRIP * PU__CUDA_TILE; l += PU__CUDA_THREADS) {
+                const int t = l / PU__CUDA_STRIP, i = l % PU__CUDA_STRIP;
+                strip[i * PU__CUDA_TILE + t] = t < wide && first + i < n ? x[t * X.ld + first + i] : PU_R(0);
+                if (t == 0) list[i] = first + i < n ? rows[datum * n + first + i] : -1;
+            }
+            __syncthreads();
+            for (int i = 0; i < PU__CUDA_STRIP && more; i++) {
+                const pu_int row = list[i];
+                more = row >= 0; /* the rest of the list is empty */
+                if (!more) break;
+                const pu_real a = phi[row * cols];
+                for (int t = 0; t < PU__CUDA_TILE; t++) s[t] += a * strip[i * PU__CUDA_TILE + t];
+            }
         }
-        for (int t = 0; t < PU__CUDA_TILE; t++)
-            if (t < wide && d < cols) pu__col(Y, j0 + t)[d] = add ? pu__col(Y, j0 + t)[d] + s[t] : s[t];
+        for (int t = 0; t < PU__CUDA_TILE; t++, y += Y.ld)
+            if (t < wide && d < cols) *y = add ? *y + s[t] : s[t];
     }
 }
 
-/* grad_{m,d} += sum over the places of row m and the columns of their data of w_j p_ij q_dj. Grid: tiles of d, rows of Phi */
+/* grad_{m,d} += sum over the places of row m and the columns of their data of w_j p_ij q_dj. The block makes the w_j p_ij of some places
+   at a time. Grid: tiles of d, rows of Phi */
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_gather_grad(pu_int n, const pu_int *rows, pu_int count, pu_int M, pu_int cols, pu_int each, pu_block P, pu_block Q,
                          const pu_real *weight, pu_real *grad)
 {
+    PU_SHARED_ARRAY(pu_real, coefficient, PU__CUDA_THREADS);
+    PU_SHARED_ARRAY(pu_int, column, PU__CUDA_THREADS); /* the first one of a place */
     const pu_int *start = rows + n * count, *place = start + M + 1;
     const pu_int d = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x;
+    const int wide = (int)pu__min(PU__CUDA_THREADS, each), places = PU__CUDA_THREADS / wide;
+    const int mine = (int)threadIdx.x / wide, mine_column = (int)threadIdx.x % wide;
     for (pu_int m = blockIdx.y; m < M; m += gridDim.y) {
+        const pu_int first = start[m], end = start[m + 1];
         pu_real s = PU_R(0);
-        for (pu_int at = start[m]; at < start[m + 1] && d < cols; at++) {
-            const pu_int i = pu__remainder(place[at], n), j0 = pu__quotient(place[at], n) * each;
-            for (pu_int j = j0; j < j0 + each; j++) s += weight[j] * pu__col(P, j)[i] * pu__col(Q, j)[d];
+        for (pu_int from = 0; from < each; from += wide) {
+            const int some = (int)pu__min(wide, each - from);
+            for (pu_int at = first; at < end; at += places) {
+                const int now = (int)pu__min(places, end - at);
+                __syncthreads();
+                if (mine < now && mine_column < some) {
+                    const pu_int i = pu__remainder(place[at + mine], n), j = pu__quotient(place[at + mine], n) * each + from;
+                    coefficient[mine * wide + mine_column] = weight[j + mine_column] * pu__col(P, j + mine_column)[i];
+                    if (mine_column == 0) column[mine] = j;
+                }
+                __syncthreads();
+                for (int l = 0; l < now && d < cols; l++) {
+                    const pu_real *q = pu__col(Q, column[l]) + d, *c = coefficient + l * wide;
+                    for (int t = 0; t < some; t++, q += Q.ld) s += c[t] * *q;
+                }
+            }
         }
-        if (d < cols && start[m + 1] > start[m]) grad[m * cols + d] += s;
+        if (d < cols && end > first) grad[m * cols + d] += s;
     }
 }
 
@@ -1185,7 +1609,8 @@ static pu_status pu__cuda_dense_apply_rows(const pu_op *op, pu_int n, const pu_i
     if (n < 1) return pu__cuda_said(c);
     for (pu_int d = 0; d < c->count; d += PU__CUDA_GRID) /* as many data as a grid has room for */
         PU_LAUNCH(pu__cuda_gather_apply,
-                  pu__cuda_grid(pu__cuda_blocks(32 * n, PU__CUDA_THREADS), c->count - d, pu__cuda_blocks(each, PU__CUDA_TILE)),
+                  pu__cuda_grid(pu__cuda_blocks(PU__CUDA_ALONG * pu__cuda_blocks(n, 2), PU__CUDA_THREADS), c->count - d,
+                                pu__cuda_blocks(each, PU__CUDA_TILE)),
                   PU__CUDA_THREADS, 0, c->stream, n, rows + d * n, op->cols, pu__cuda_side(op)->value, each, pu__from(X, d * each),
                   pu__from(Y, d * each), add);
     pu__cuda_launched(c);
@@ -1255,9 +1680,8 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_sparse_apply(pu_int n, const pu_int *start, const pu_int *index, const pu_real *value, pu_int k, pu_block X, pu_block Y,
                           int add)
 {
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y)
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
+    for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart())
+        for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart()) {
             pu_real s = PU_R(0);
             for (pu_int at = start[i]; at < start[i + 1]; at++) s += value[at] * pu__col(X, j)[index[at]];
             pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + s : s;
@@ -1268,9 +1692,8 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_sparse_apply_t(pu_int n, const pu_int *start, const pu_int *place, const pu_int *row_of, const pu_real *value, pu_int k,
                             pu_block X, pu_block Y, int add)
 {
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y)
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
+    for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart())
+        for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart()) {
             pu_real s = PU_R(0);
             for (pu_int at = start[i]; at < start[i + 1]; at++) s += value[place[at]] * pu__col(X, j)[row_of[place[at]]];
             pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + s : s;
@@ -1281,14 +1704,14 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_sparse_grad(pu_int entries, const pu_int *row_of, const pu_int *index, pu_int k, pu_block P, pu_block Q,
                          const pu_real *weight, pu_real *grad)
 {
-    PU_SHARED_ARRAY(double, scratch, PU__CUDA_THREADS);
+    PU_SHARED_ARRAY(pu__adder, scratch, PU__CUDA_THREADS);
     for (pu_int from = (pu_int)blockIdx.x * PU__CUDA_ROWS; from < entries; from += (pu_int)gridDim.x * PU__CUDA_ROWS) {
         const pu_int at = from + (pu_int)threadIdx.x;
-        double v = 0;
+        pu__adder v = pu__adder_of(PU_R(0));
         for (pu_int j = threadIdx.y; j < k && at < entries; j += PU__CUDA_ACROSS)
-            if (weight[j] != PU_R(0)) v += (double)weight[j] * (double)(pu__col(P, j)[row_of[at]] * pu__col(Q, j)[index[at]]);
+            if (weight[j] != PU_R(0)) pu__adder_add(&v, weight[j] * (pu__col(P, j)[row_of[at]] * pu__col(Q, j)[index[at]]));
         v = pu__along_row(v, scratch);
-        if (at < entries && threadIdx.y == 0) grad[at] += (pu_real)v;
+        if (at < entries && threadIdx.y == 0) grad[at] += pu__adder_value(v);
     }
 }
 
@@ -1297,8 +1720,7 @@ static pu_status pu__cuda_csr_apply(const pu_op *op, pu_int k, pu_block X, pu_bl
     const pu_cuda_side *b = pu__cuda_side(op);
     pu_cuda *c = pu__cuda_of(op);
     (void)work;
-    PU_LAUNCH(pu__cuda_sparse_apply, pu__cuda_grid(pu__cuda_blocks(op->rows, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0,
-              c->stream, op->rows, b->start, b->index, b->value, k, X, Y, add);
+    PU__CUDA_EACH_ENTRY(pu__cuda_sparse_apply, c, op->rows, k, op->rows, b->start, b->index, b->value, k, X, Y, add);
     pu__cuda_launched(c);
     return pu__cuda_said(c);
 }
@@ -1308,8 +1730,8 @@ static pu_status pu__cuda_csr_apply_t(const pu_op *op, pu_int k, pu_block X, pu_
     const pu_cuda_side *b = pu__cuda_side(op);
     pu_cuda *c = pu__cuda_of(op);
     (void)work;
-    PU_LAUNCH(pu__cuda_sparse_apply_t, pu__cuda_grid(pu__cuda_blocks(op->cols, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0,
-              c->stream, op->cols, b->turned_start, b->turned_place, b->row_of, b->value, k, X, Y, add);
+    PU__CUDA_EACH_ENTRY(pu__cuda_sparse_apply_t, c, op->cols, k, op->cols, b->turned_start, b->turned_place, b->row_of, b->value, k, X, Y,
+                        add);
     pu__cuda_launched(c);
     return pu__cuda_said(c);
 }
@@ -1408,6 +1830,18 @@ typedef struct {
     pu_real re, im;
 } pu__cuda_complex;
 
+#ifdef PU_FLOAT
+#define PU__CUFFT_TYPE CUFFT_C2C
+#define pu__cufft_run cufftExecC2C
+#define pu__cufft_number cufftComplex
+#else
+#define PU__CUFFT_TYPE CUFFT_Z2Z
+#define pu__cufft_run cufftExecZ2Z
+#define pu__cufft_number cufftDoubleComplex
+#endif
+
+enum { PU__CUDA_PAIRS = 16, PU__CUDA_ALIGN = 256 }; /* of images, asked for to know the work area of many; bytes, of that area */
+
 /* the frequency opposite to i */
 static __device__ __forceinline__ pu_int pu__opposite(pu_int i, pu_int rows, pu_int cols)
 {
@@ -1418,9 +1852,8 @@ static __device__ __forceinline__ pu_int pu__opposite(pu_int i, pu_int rows, pu_
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_pack(pu_int n, pu_int k, pu_block X, pu__cuda_complex *Z)
 {
-    for (pu_int p = blockIdx.y; 2 * p < k; p += gridDim.y)
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
+    for (pu_int p = pu__thread_column(); 2 * p < k; p += pu__columns_apart())
+        for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart()) {
             Z[p * n + i].re = pu__col(X, 2 * p)[i];
             Z[p * n + i].im = 2 * p + 1 < k ? pu__col(X, 2 * p + 1)[i] : PU_R(0);
         }
@@ -1429,9 +1862,9 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_unpack(pu_int n, pu_int k, const pu__cuda_complex *Z, pu_real scale, pu_block Y, int add)
 {
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y) {
+    for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart()) {
         const pu_real *z = &Z[(j >> 1) * n].re + (j & 1);
-        const pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; /* the grid covers a column */
+        const pu_int i = pu__thread_row(); /* the grid covers a column */
         pu_real *y = pu__col(Y, j);
         if (i < n) y[i] = scale * z[2 * i] + (add ? y[i] : PU_R(0));
     }
@@ -1442,9 +1875,8 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_spectra(pu_int rows, pu_int cols, pu_int k, const pu__cuda_complex *Z, pu_real scale, pu_block Y, int add)
 {
     const pu_int n = rows * cols;
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y)
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
+    for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart())
+        for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart()) {
             const pu__cuda_complex z = Z[j / 2 * n + i], o = Z[j / 2 * n + pu__opposite(i, rows, cols)];
             const pu_real half = scale / 2, re = half * (j % 2 ? z.im + o.im : z.re + o.re),
                           im = half * (j % 2 ? o.re - z.re : z.im - o.im);
@@ -1458,9 +1890,8 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_pack_spectra(pu_int rows, pu_int cols, pu_int k, pu_block X, pu__cuda_complex *Z)
 {
     const pu_int n = rows * cols;
-    for (pu_int p = blockIdx.y; 2 * p < k; p += gridDim.y)
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
+    for (pu_int p = pu__thread_column(); 2 * p < k; p += pu__columns_apart())
+        for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart()) {
             const pu_int o = pu__opposite(i, rows, cols);
             const pu_real *a = pu__col(X, 2 * p), *b = 2 * p + 1 < k ? pu__col(X, 2 * p + 1) : NULL;
             pu__cuda_complex z;
@@ -1475,9 +1906,8 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_weigh_spectra(pu_int rows, pu_int cols, pu_int k, pu_int each, const pu_real *w, pu_real scale, pu__cuda_complex *Z)
 {
     const pu_int n = rows * cols;
-    for (pu_int p = blockIdx.y; 2 * p < k; p += gridDim.y)
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
+    for (pu_int p = pu__thread_column(); 2 * p < k; p += pu__columns_apart())
+        for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart()) {
             const pu_int o = pu__opposite(i, rows, cols);
             if (o < i) continue; /* its opposite does it */
             const pu__cuda_complex z = Z[p * n + i], y = Z[p * n + o];
@@ -1491,54 +1921,124 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
         }
 }
 
-/* all pairs of images there (or back), unscaled */
-static pu_status pu__cuda_transform(pu_cuda *c, pu_int rows, pu_int cols, pu_int pairs, int back, pu__cuda_complex *Z)
+/* Bytes of cuFFT's work area for so many pairs of images, as cuFFT tells them. What it does not tell is taken for four times the data;
+   where that is too little, pu__cuda_transform goes on with fewer pairs at a time. */
+static size_t pu__cuda_fft_area(const pu_fourier *f, pu_int pairs)
 {
-    int l, use = -1, oldest = 0;
-    for (l = 0; l < PU_CUDA_PLANS && use < 0; l++)
-        if (c->plans[l].made && c->plans[l].rows == rows && c->plans[l].cols == cols && c->plans[l].pairs == pairs) use = l;
-    for (l = 0; l < PU_CUDA_PLANS; l++)
-        if (c->plans[l].used < c->plans[oldest].used) oldest = l;
-    if (use < 0) { /* in the place of the one that was not used for longest */
-        int size[2];
-        size_t work = 0;
-        cufftHandle plan;
-        size[0] = (int)rows, size[1] = (int)cols;
-        if (rows > INT32_MAX || cols > INT32_MAX || pairs > INT32_MAX) {
-            pu__cuda_failed(c, PU_E_OVERFLOW, "cuFFT: sizes beyond int");
-            return pu__cuda_said(c);
-        }
-        if (c->plans[oldest].made) (void)pu__cufft_ok(c, cufftDestroy((cufftHandle)c->plans[oldest].plan));
-        c->plans[oldest].made = 0, c->allocations++;
-        if (!pu__cufft_ok(c, cufftCreate(&plan))) return pu__cuda_said(c);
-        c->plans[oldest].made = 1, c->plans[oldest].plan = (int)plan;
-        c->plans[oldest].rows = rows, c->plans[oldest].cols = cols, c->plans[oldest].pairs = 0; /* until it is whole */
-        if (!pu__cufft_ok(c, cufftSetAutoAllocation(plan, 0)) ||
-            !pu__cufft_ok(c, cufftMakePlanMany(plan, 2, size, NULL, 1, 0, NULL, 1, 0,
-                                               sizeof(pu_real) == sizeof(float) ? CUFFT_C2C : CUFFT_Z2Z, (int)pairs, &work)) ||
-            !pu__cufft_ok(c, cufftSetStream(plan, c->stream)))
-            return pu__cuda_said(c);
-        c->plans[oldest].pairs = pairs, c->plans[oldest].work = work, use = oldest;
+    long long size[2];
+    size_t area = 0;
+    cufftHandle plan;
+    cufftResult told;
+    size[0] = (long long)f->rows;
+    size[1] = (long long)f->cols;
+    if (cufftCreate(&plan) != CUFFT_SUCCESS) return 4 * sizeof(pu__cuda_complex) * (size_t)(f->rows * f->cols * pairs);
+    told = cufftGetSizeMany64(plan, 2, size, NULL, 1, 0, NULL, 1, 0, PU__CUFFT_TYPE, (long long)pairs, &area);
+    (void)cufftDestroy(plan);
+    return told == CUFFT_SUCCESS ? area : 4 * sizeof(pu__cuda_complex) * (size_t)(f->rows * f->cols * pairs);
+}
+
+/* The two numbers that a side needs, kept for the images of the last call. */
+static void pu__cuda_fft_areas(pu_cuda *c, const pu_fourier *f)
+{
+    if (c->image[0] == f->rows && c->image[1] == f->cols) return;
+    c->image[0] = f->rows;
+    c->image[1] = f->cols;
+    c->image_area[0] = pu__cuda_fft_area(f, 1);
+    c->image_area[1] = (pu__cuda_fft_area(f, PU__CUDA_PAIRS) + PU__CUDA_PAIRS - 1) / PU__CUDA_PAIRS;
+    (void)cudaGetLastError();
+}
+
+/* The place of a plan for so many pairs; -1: failed. A plan that a captured graph runs stays until the context is closed: the graph knows
+   the plan's own memory. */
+static int pu__cuda_plan(pu_cuda *c, const pu_fourier *f, pu_int pairs)
+{
+    int use = -1, oldest = -1;
+    long long size[2];
+    cufftHandle plan;
+    for (int l = 0; l < PU_CUDA_PLANS; l++) {
+        if (c->plans[l].made && c->plans[l].rows == f->rows && c->plans[l].cols == f->cols && c->plans[l].pairs == pairs) use = l;
+        if (!c->plans[l].kept && (oldest < 0 || c->plans[l].used < c->plans[oldest].used)) oldest = l;
     }
-    if (c->plans[use].work > c->fft_bytes) { /* one work area for all plans: they run one after the other */
-        (void)pu__cuda_ok(c, cudaStreamSynchronize(c->stream));
-        if (c->fft_memory) (void)pu__cuda_ok(c, cudaFree(c->fft_memory));
-        c->fft_memory = NULL, c->fft_bytes = 0, c->allocations++;
-        if (!pu__cuda_ok(c, cudaMalloc(&c->fft_memory, c->plans[use].work))) {
-            c->fft_memory = NULL;
-            return pu__cuda_said(c);
-        }
-        c->fft_bytes = c->plans[use].work;
+    if (use < 0 && c->capturing) {
+        pu__cuda_failed(c, PU_E_DEVICE, "cuFFT: no plan of this size yet, and none can be made in a capture: solve once before it begins");
+        return -1;
+    }
+    if (use < 0 && oldest < 0) {
+        pu__cuda_failed(c, PU_E_DEVICE, "cuFFT: captured graphs run all plans that a context has; this size needs a context of its own");
+        return -1;
+    }
+    if (use < 0) { /* in the place of the one that was not used for longest */
+        use = oldest;
+        size[0] = (long long)f->rows;
+        size[1] = (long long)f->cols;
+        if (c->plans[use].made) (void)pu__cufft_ok(c, cufftDestroy((cufftHandle)c->plans[use].plan));
+        c->plans[use].made = 0;
+        c->allocations++;
+        if (!pu__cufft_ok(c, cufftCreate(&plan))) return -1;
+        c->plans[use].made = 1;
+        c->plans[use].plan = (int)plan;
+        c->plans[use].rows = f->rows;
+        c->plans[use].cols = f->cols;
+        c->plans[use].pairs = 0; /* until it is whole */
+        if (!pu__cufft_ok(c, cufftSetAutoAllocation(plan, 0)) ||
+            !pu__cufft_ok(c, cufftMakePlanMany64(plan, 2, size, NULL, 1, 0, NULL, 1, 0, PU__CUFFT_TYPE, (long long)pairs,
+                                                 &c->plans[use].work)) ||
+            !pu__cufft_ok(c, cufftSetStream(plan, c->stream)))
+            return -1;
+        c->plans[use].pairs = pairs;
     }
     c->plans[use].used = ++c->clock;
-    if (c->fft_memory) (void)pu__cufft_ok(c, cufftSetWorkArea((cufftHandle)c->plans[use].plan, c->fft_memory));
-#ifdef PU_FLOAT
-    (void)pu__cufft_ok(c, cufftExecC2C((cufftHandle)c->plans[use].plan, (cufftComplex *)Z, (cufftComplex *)Z,
-                                       back ? CUFFT_INVERSE : CUFFT_FORWARD));
-#else
-    (void)pu__cufft_ok(c, cufftExecZ2Z((cufftHandle)c->plans[use].plan, (cufftDoubleComplex *)Z, (cufftDoubleComplex *)Z,
-                                       back ? CUFFT_INVERSE : CUFFT_FORWARD));
-#endif
+    c->plans[use].kept |= c->capturing;
+    return use;
+}
+
+/* Where cuFFT works: what a call's scratch has left beside the images of k columns, or the side's own room for one pair. Both are memory
+   of whoever called, who owns it as long as a captured graph may run. */
+typedef struct {
+    unsigned char *at;
+    size_t bytes;
+} pu__cuda_area;
+
+static pu__cuda_area pu__cuda_fft_room(const pu_op *op, pu_int k, pu_real *work)
+{
+    const pu_cuda *c = pu__cuda_of(op);
+    const size_t images = (size_t)((k + 1) / 2 * 2 * op->cols) * sizeof(pu_real), all = (size_t)(k * op->work) * sizeof(pu_real);
+    pu__cuda_area left = {(unsigned char *)work + images, all - images}, own = {(unsigned char *)pu__cuda_side(op)->value, 0};
+    pu__cuda_area *use = &left;
+    size_t skip;
+    own.bytes = c->image_area[0] + PU__CUDA_ALIGN;
+    if (own.bytes > left.bytes) use = &own;
+    skip = (PU__CUDA_ALIGN - (uintptr_t)use->at % PU__CUDA_ALIGN) % PU__CUDA_ALIGN;
+    if (skip > use->bytes) skip = use->bytes;
+    use->at += skip;
+    use->bytes -= skip;
+    return *use;
+}
+
+/* All pairs of images there (or back), unscaled; as many at a time as the work area has room for. */
+static pu_status pu__cuda_transform(const pu_op *op, const pu_fourier *f, pu_int k, int back, pu__cuda_complex *Z)
+{
+    pu_cuda *c = pu__cuda_of(op);
+    const pu__cuda_area room = pu__cuda_fft_room(op, k, &Z->re);
+    const pu_int pairs = (k + 1) / 2;
+    pu_int most = pairs, some;
+    for (pu_int done = 0; done < pairs && !c->status; done += some) {
+        int use;
+        some = pu__min(most, pairs - done);
+        use = pu__cuda_plan(c, f, some);
+        while (use >= 0 && some > 1 && c->plans[use].work > room.bytes) {
+            some = most = (some + 1) / 2;
+            use = pu__cuda_plan(c, f, some);
+        }
+        if (use < 0) break;
+        if (c->plans[use].work > room.bytes) {
+            pu__cuda_failed(c, PU_E_MEMORY, "cuFFT: its work area for one image is larger than it had said");
+            break;
+        }
+        (void)pu__cufft_ok(c, cufftSetWorkArea((cufftHandle)c->plans[use].plan, room.at));
+        (void)pu__cufft_ok(c, pu__cufft_run((cufftHandle)c->plans[use].plan, (pu__cufft_number *)(Z + done * op->cols),
+                                            (pu__cufft_number *)(Z + done * op->cols), back ? CUFFT_INVERSE : CUFFT_FORWARD));
+    }
     return pu__cuda_said(c);
 }
 
@@ -1550,11 +2050,11 @@ static pu_status pu__cuda_fourier_apply(const pu_op *op, pu_int k, pu_block X, p
     const pu_fourier *f = pu__cuda_image(op);
     const pu_int n = op->cols, pairs = (k + 1) / 2;
     pu__cuda_complex *Z = (pu__cuda_complex *)work;
-    PU_LAUNCH(pu__cuda_pack, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), pairs, 1), PU__CUDA_THREADS, 0, c->stream, n, k, X,
+    PU__CUDA_EACH_ENTRY(pu__cuda_pack, c, n, pairs, n, k, X,
               Z);
     pu__cuda_launched(c);
-    if (pu__cuda_transform(c, f->rows, f->cols, pairs, 0, Z)) return PU_E_DEVICE;
-    PU_LAUNCH(pu__cuda_spectra, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0, c->stream, f->rows,
+    if (pu__cuda_transform(op, f, k, 0, Z)) return PU_E_DEVICE;
+    PU__CUDA_EACH_ENTRY(pu__cuda_spectra, c, n, k, f->rows,
               f->cols, k, Z, f->scale, Y, add);
     pu__cuda_launched(c);
     return pu__cuda_said(c);
@@ -1569,8 +2069,8 @@ static pu_status pu__cuda_fourier_apply_t(const pu_op *op, pu_int k, pu_block X,
     PU_LAUNCH(pu__cuda_pack_spectra, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), pairs, 1), PU__CUDA_THREADS, 0, c->stream,
               f->rows, f->cols, k, X, Z);
     pu__cuda_launched(c);
-    if (pu__cuda_transform(c, f->rows, f->cols, pairs, 1, Z)) return PU_E_DEVICE;
-    PU_LAUNCH(pu__cuda_unpack, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0, c->stream, n, k, Z,
+    if (pu__cuda_transform(op, f, k, 1, Z)) return PU_E_DEVICE;
+    PU__CUDA_EACH_ENTRY(pu__cuda_unpack, c, n, k, n, k, Z,
               f->scale, Y, add);
     pu__cuda_launched(c);
     return pu__cuda_said(c);
@@ -1581,25 +2081,31 @@ static pu_status pu__cuda_fourier_gram(const pu_op *op, const pu_real *w, pu_int
     pu_cuda *c = pu__cuda_of(op);
     const pu_fourier *f = pu__cuda_image(op);
     const pu_int n = op->cols, pairs = (k + 1) / 2;
-    const dim3 grid = pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), pairs, 1);
     pu__cuda_complex *Z = (pu__cuda_complex *)work;
-    PU_LAUNCH(pu__cuda_pack, grid, PU__CUDA_THREADS, 0, c->stream, n, k, X, Z);
+    PU__CUDA_EACH_ENTRY(pu__cuda_pack, c, n, pairs, n, k, X, Z);
     pu__cuda_launched(c);
-    if (pu__cuda_transform(c, f->rows, f->cols, pairs, 0, Z)) return PU_E_DEVICE;
-    PU_LAUNCH(pu__cuda_weigh_spectra, grid, PU__CUDA_THREADS, 0, c->stream, f->rows, f->cols, k, pu__cuda_each(c, k), w,
-              f->scale * f->scale, Z);
+    if (pu__cuda_transform(op, f, k, 0, Z)) return PU_E_DEVICE;
+    PU__CUDA_EACH_ENTRY(pu__cuda_weigh_spectra, c, n, pairs, f->rows, f->cols, k, pu__cuda_each(c, k), w, f->scale * f->scale, Z);
     pu__cuda_launched(c);
-    if (pu__cuda_transform(c, f->rows, f->cols, pairs, 1, Z)) return PU_E_DEVICE;
-    PU_LAUNCH(pu__cuda_unpack, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0, c->stream, n, k, Z,
+    if (pu__cuda_transform(op, f, k, 1, Z)) return PU_E_DEVICE;
+    PU__CUDA_EACH_ENTRY(pu__cuda_unpack, c, n, k, n, k, Z,
               PU_R(1), Y, add);
     pu__cuda_launched(c);
     return pu__cuda_said(c);
 }
 
-static void pu__cuda_make_fourier(const pu_op *op, size_t *bytes, pu_side *made)
+/* Scratch of a column: (k + 1) / 2 complex images, k of them at the most, and its share of cuFFT's work area. Where a single column
+   leaves too little, the side's own memory has room for one pair. */
+static void pu__cuda_make_fourier(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_side *made)
 {
     pu_op *side = &made->op;
-    *bytes = 0, side->params = 0, side->work = 2 * op->cols; /* (k + 1) / 2 complex images, k of them at the most */
+    pu_int share;
+    pu__cuda_fft_areas(c, (const pu_fourier *)op->data);
+    share = (pu_int)((c->image_area[1] + PU__CUDA_ALIGN) / (2 * sizeof(pu_real))) + 1;
+    *bytes = c->image_area[0] + PU__CUDA_ALIGN;
+    b->value = (pu_real *)memory;
+    side->params = 0;
+    side->work = pu__most(2 * op->cols, op->cols + share);
     side->apply = pu__cuda_fourier_apply, side->apply_t = pu__cuda_fourier_apply_t, made->gram = pu__cuda_fourier_gram;
 }
 
@@ -1607,10 +2113,9 @@ static void pu__cuda_make_fourier(const pu_op *op, size_t *bytes, pu_side *made)
    >>sides
    ------------------------------------------------------------------------------------------------ */
 
-static pu_status pu__cuda_make_side(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *made)
+static pu_status pu__cuda_any_side(pu_cuda *c, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *made)
 {
     pu_op *side = &made->op;
-    pu_cuda *c = pu__cuda(user);
     pu_cuda_side *b = &c->side[slot];
     const int dense = op->form == PU_FORM_MATRIX || op->form == PU_FORM_SYMMETRIC;
     if (op->params > 0 && !op->data) return PU_E_NULL;
@@ -1626,10 +2131,19 @@ static pu_status pu__cuda_make_side(void *user, int slot, const pu_op *op, void 
     if (op->form == PU_FORM_SPARSE || (slot == 1 && op->row && (op->row_grad || !op->params) && op->band >= 0))
         return pu__cuda_make_sparse(c, b, op, memory, bytes, made);
     if (op->form == PU_FORM_FOURIER) {
-        pu__cuda_make_fourier(op, bytes, made);
+        pu__cuda_make_fourier(c, b, op, memory, bytes, made);
         return PU_OK;
     }
     return PU_E_UNSUPPORTED;
+}
+
+static pu_status pu__cuda_make_side(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *made)
+{
+    pu_cuda *c = pu__cuda(user);
+    const int outermost = pu__cuda_enter(c);
+    const pu_status status = pu__cuda_any_side(c, slot, op, memory, bytes, made);
+    if (outermost) pu__cuda_leave(c);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -1638,8 +2152,11 @@ static pu_status pu__cuda_make_side(void *user, int slot, const pu_op *op, void 
 
 PU_DEF void pu_cuda_close(pu_cuda *c)
 {
+    const int theirs = cudaPeekAtLastError() != cudaSuccess;
+    int before = 0;
     if (!c) return;
     if (c->open) {
+        if (cudaGetDevice(&before) != cudaSuccess) before = c->device;
         (void)cudaSetDevice(c->device);
         if (c->stream) (void)cudaStreamSynchronize(c->stream);
         if (c->copy) (void)cudaStreamSynchronize(c->copy);
@@ -1654,13 +2171,13 @@ PU_DEF void pu_cuda_close(pu_cuda *c)
                 if (c->half[l][s]) (void)cudaEventDestroy(c->half[l][s]);
         }
         if (c->own_memory && c->memory) (void)cudaFree(c->memory);
-        if (c->fft_memory) (void)cudaFree(c->fft_memory);
         if (c->blas_memory) (void)cudaFree(c->blas_memory);
         if (c->partial) (void)cudaFree(c->partial);
         if (c->pinned) (void)cudaFreeHost(c->pinned);
         if (c->copy) (void)cudaStreamDestroy(c->copy);
         if (c->own_stream && c->stream) (void)cudaStreamDestroy(c->stream);
-        (void)cudaGetLastError();
+        (void)cudaSetDevice(before);
+        if (!theirs) (void)cudaGetLastError();
         free(c->host);
     }
     memset(c, 0, sizeof *c);
@@ -1676,13 +2193,12 @@ static void pu__cuda_events(pu_cuda *c)
 
 static void pu__cuda_take(pu_cuda *c, const pu_cuda_options *o)
 {
-    const size_t partial = (size_t)PU__CUDA_SUMS * PU__CUDA_PARTS * PU__CUDA_COLUMNS * sizeof(double);
     size_t free_bytes = 0, total = 0;
     if (o->stream) c->stream = o->stream;
     else if (pu__cuda_ok(c, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking))) c->own_stream = 1;
     if (!c->status) (void)pu__cuda_ok(c, cudaStreamCreateWithFlags(&c->copy, cudaStreamNonBlocking));
     pu__cuda_events(c);
-    if (!c->status && !pu__cuda_ok(c, cudaMalloc((void **)&c->partial, partial))) c->partial = NULL;
+    if (!c->status && !pu__cuda_ok(c, cudaMalloc(&c->partial, PU__CUDA_PARTIAL))) c->partial = NULL;
     if (!c->status && !pu__cuda_ok(c, cudaMallocHost((void **)&c->pinned, 2 * PU__CUDA_PINNED))) c->pinned = NULL;
     if (!c->status && !pu__cublas_ok(c, cublasCreate((cublasHandle_t *)&c->blas))) c->blas = NULL;
     if (!c->status && !pu__cuda_ok(c, cudaMalloc(&c->blas_memory, PU__CUDA_BLAS))) c->blas_memory = NULL;
@@ -1702,31 +2218,38 @@ PU_DEF pu_status pu_cuda_open(pu_cuda *c, const pu_cuda_options *options, pu_rep
 {
     pu_report local;
     pu_cuda_options o;
-    int devices = 0;
+    int devices = 0, before = 0, left_behind;
     cudaError_t error;
     if (!report) report = &local;
     pu__report_clear(report);
     if (!c) return pu__fail(report, PU_E_NULL, "cuda", -1, -1);
     memset(c, 0, sizeof *c), memset(&o, 0, sizeof o);
     if (options) o = *options;
+    c->left_behind = left_behind = (int)cudaGetLastError();
     error = cudaGetDeviceCount(&devices);
     if (error != cudaSuccess || devices < 1) {
         (void)cudaGetLastError();
+        if (left_behind && error != cudaSuccess && error != cudaErrorNoDevice && error != cudaErrorInsufficientDriver)
+            return pu__fail(report, PU_E_DEVICE, PU__CUDA_LOST, -1, -1);
         return pu__fail(report, PU_E_NO_DEVICE, error != cudaSuccess ? cudaGetErrorString(error) : "no device", -1, -1);
     }
     if (o.device < 0 || o.device >= devices) return pu__fail(report, PU_E_ARGUMENT, "options.device", -1, -1);
     if (o.memory && o.bytes == 0) return pu__fail(report, PU_E_ARGUMENT, "options.bytes", -1, -1);
-    error = cudaSetDevice(o.device);
+    error = cudaGetDevice(&before);
+    if (error == cudaSuccess) error = cudaSetDevice(o.device);
     if (error != cudaSuccess) {
         (void)cudaGetLastError();
         return pu__fail(report, PU_E_DEVICE, cudaGetErrorString(error), -1, -1);
     }
-    c->open = 1, c->device = c->before = o.device, c->count = 1;
+    report->device_bytes = PU__CUDA_PARTIAL + PU__CUDA_BLAS;
+    c->open = c->inside = 1, c->device = o.device, c->before = before, c->count = 1;
     pu__cuda_take(c, &o);
+    pu__cuda_leave(c);
     if (c->status) {
         const pu_status status = c->status;
         const char *what = c->what;
         pu_cuda_close(c);
+        c->left_behind = left_behind;
         return pu__fail(report, status, what, -1, -1);
     }
     c->backend.user = c;
@@ -1807,13 +2330,13 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_inverse(pu_i
     if (i < n) minv[i] = PU_R(1) / m[i];
 }
 
-PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx,
-                               const pu_real *x0, const pu_real *weight, const pu_solve_options *options, void *memory,
-                               size_t bytes, pu_real *grad_A, int32_t *stop, pu_report *report)
+/* pu_cuda_solve, once its device is current */
+static pu_status pu__cuda_solve_here(pu_cuda *c, const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx,
+                                     const pu_real *x0, const pu_real *weight, const pu_solve_options *options, void *memory,
+                                     size_t bytes, pu_real *grad_A, int32_t *stop, pu_report *report)
 {
     const pu_solve_options *o = pu__solve_defaults(options);
     const int gradient = grad_A != NULL;
-    pu_report local;
     pu__plan plan;
     pu__cuda_solve_memory w;
     pu__run *g = &w.run;
@@ -1822,8 +2345,6 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     pu_block start;
     size_t need;
     int overflow;
-    if (!report) report = &local;
-    pu__report_clear(report);
     status = pu__cuda_solve_plan(c, A, k, options, gradient, &plan, report);
     if (status) return status;
     if (!U || !X || !memory || (gradient && !weight))
@@ -1863,21 +2384,35 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     if (!status) pu__cuda_combination(c, g->n, k, pu__rows(X, ldx), 1, &t);
     if (stop && !status) (void)pu__cuda_ok(c, cudaMemcpyAsync(stop, g->s.stop, (size_t)k * sizeof *stop, cudaMemcpyDeviceToDevice, c->stream));
     report->solver = plan.solver, report->iterations = plan.I, report->tape_every = plan.every, report->products = g->products;
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx,
+                               const pu_real *x0, const pu_real *weight, const pu_solve_options *options, void *memory,
+                               size_t bytes, pu_real *grad_A, int32_t *stop, pu_report *report)
+{
+    pu_report local;
+    pu_status status;
+    int outermost;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!c || !c->open) return pu__fail(report, c ? PU_E_ARGUMENT : PU_E_NULL, "cuda", -1, -1);
+    outermost = pu__cuda_enter(c);
+    status = c->status;
+    if (!status)
+        status = pu__cuda_solve_here(c, A, k, U, ldu, X, ldx, x0, weight, options, memory, bytes, grad_A, stop, report);
+    if (outermost) pu__cuda_leave(c);
     if (c->status) {
         const char *what = c->what;
         status = c->status, c->status = PU_OK, c->what = NULL;
         return pu__fail(report, status, what, -1, -1);
     }
-    return PU_OK;
+    return status;
 }
 
-PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *c, pu_int n, pu_real *x, uint64_t seed, uint64_t offset)
+static curandStatus_t pu__cuda_bulk_here(pu_cuda *c, pu_int n, pu_real *x, uint64_t seed, uint64_t offset)
 {
     curandStatus_t error = CURAND_STATUS_SUCCESS;
-    if (!c || !x) return PU_E_NULL;
-    if (!c->open || n < 0 || n % 2) return PU_E_ARGUMENT;
-    if (n == 0) return PU_OK;
-    if (cudaSetDevice(c->device) != cudaSuccess) return PU_E_DEVICE;
     if (!c->random) {
         c->allocations++;
         error = curandCreateGenerator((curandGenerator_t *)&c->random, CURAND_RNG_PSEUDO_PHILOX4_32_10);
@@ -1891,7 +2426,24 @@ PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *c, pu_int n, pu_real *x, uint64_t
 #else
     if (error == CURAND_STATUS_SUCCESS) error = curandGenerateNormalDouble((curandGenerator_t)c->random, x, (size_t)n, 0, 1);
 #endif
-    return error == CURAND_STATUS_SUCCESS ? PU_OK : error == CURAND_STATUS_ALLOCATION_FAILED ? PU_E_MEMORY : PU_E_DEVICE;
+    return error;
+}
+
+PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *c, pu_int n, pu_real *x, uint64_t seed, uint64_t offset)
+{
+    curandStatus_t error = CURAND_STATUS_SUCCESS;
+    pu_status status;
+    int outermost;
+    if (!c || !x) return PU_E_NULL;
+    if (!c->open || n < 0 || n % 2) return PU_E_ARGUMENT;
+    if (n == 0) return PU_OK;
+    outermost = pu__cuda_enter(c);
+    if (!c->status) error = pu__cuda_bulk_here(c, n, x, seed, offset);
+    if (error != CURAND_STATUS_SUCCESS)
+        pu__cuda_failed(c, error == CURAND_STATUS_ALLOCATION_FAILED ? PU_E_MEMORY : PU_E_DEVICE, "cuRAND: execution failed");
+    if (outermost) pu__cuda_leave(c);
+    status = c->status, c->status = PU_OK, c->what = NULL;
+    return status;
 }
 
 /* ---- operators of yours ----
@@ -1903,48 +2455,26 @@ PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *c, pu_int n, pu_real *x, uint64_t
 
 template <class F> static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_call_each(pu_int n, pu_int k, F f)
 {
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y)
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS)
+    for (pu_int j = pu__thread_column(); j < k; j += pu__columns_apart())
+        for (pu_int i = pu__thread_row(); i < n; i += pu__rows_apart())
             f(i, j);
-}
-
-template <class F>
-static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_call_sums(pu_int n, pu_int k, pu_int first, F f, double *sums)
-{
-    PU_SHARED_ARRAY(double, scratch, PU__CUDA_THREADS / 32);
-    const pu_int tile = PU__CUDA_THREADS * PU__CUDA_EACH, parts = gridDim.x;
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y) {
-        double sum = 0;
-        for (pu_int from = (pu_int)blockIdx.x * tile; from < n; from += parts * tile)
-            for (int l = 0; l < PU__CUDA_EACH; l++) {
-                const pu_int i = from + l * PU__CUDA_THREADS + (pu_int)threadIdx.x;
-                if (i < n) sum += (double)f(i, first + j);
-            }
-        sum = pu__block_sum(sum, scratch);
-        if (threadIdx.x == 0) sums[j * parts + (pu_int)blockIdx.x] = sum;
-    }
 }
 
 template <class F> static pu_status pu_cuda_each(pu_cuda *cuda, pu_int n, pu_int k, F f)
 {
+    const int outermost = pu__cuda_enter(cuda);
     if (n > 0 && k > 0)
-        PU_LAUNCH(pu__cuda_call_each<F>, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0,
-                  cuda->stream, n, k, f);
+        PU__CUDA_EACH_ENTRY(pu__cuda_call_each<F>, cuda, n, k, n, k, f);
     pu__cuda_launched(cuda);
+    if (outermost) pu__cuda_leave(cuda);
     return pu__cuda_said(cuda);
 }
 
 template <class F> static pu_status pu_cuda_sums(pu_cuda *cuda, pu_int n, pu_int k, F f, const pu_real *weight, pu_real *out)
 {
-    const pu_int parts = pu__cuda_parts(n);
-    for (pu_int j = 0; j < k; j += PU__CUDA_COLUMNS) {
-        const pu_int some = pu__min(PU__CUDA_COLUMNS, k - j);
-        PU_LAUNCH(pu__cuda_call_sums<F>, pu__cuda_grid(parts, some, 1), PU__CUDA_THREADS, 0, cuda->stream, n, some, j, f,
-                  cuda->partial);
-        PU_LAUNCH(pu__cuda_close_all, 1, PU__CUDA_THREADS, 0, cuda->stream, some, parts, cuda->partial, weight + j, 1.0, out);
-    }
-    pu__cuda_launched(cuda);
+    const int outermost = pu__cuda_enter(cuda);
+    pu__cuda_sum_all(cuda, n, k, f, weight, 1.0, out);
+    if (outermost) pu__cuda_leave(cuda);
     return pu__cuda_said(cuda);
 }
 

@@ -225,7 +225,7 @@ static void make_design(const sheet *s, fitted *r)
             r->y[i] = (pu_real)R[i * (s->p + 1) + s->p];
         }
         free(R);
-        if (fabs((double)r->y[s->p]) < 1e-9 * sqrt((double)r->n))
+        if (!(fabs((double)r->y[s->p]) >= 1e-9 * sqrt((double)r->n)))
             fail(1, s->f.term[0].name, "is a combination of the other columns: there is no noise, and nothing to estimate");
     }
     if (r->method == NEURAL) return;

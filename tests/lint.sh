@@ -178,7 +178,7 @@ END {
     share = 100 * comment_lines / (all_lines + !all_lines)
     if (mean > 13.05) report("density", "pu.h", 1, sprintf("%.2f tokens per line outside >>kernel, at most 13", mean))
     if (share < 10) report("comments", "pu.h", 1, sprintf("%.2f %% of the lines are comments, at least 10", share))
-    if (all_tokens > 304400) report("tokens", "pu.h", 1, all_tokens " tokens in the implementation, at most 304400")
+    if (all_tokens > 305000) report("tokens", "pu.h", 1, all_tokens " tokens in the implementation, at most 305000")
     printf "# %.1f tokens per line outside >>kernel, %d tokens, %.1f %% comment lines, pu_op %d functions\n", \
         mean, all_tokens, share, pointers
 }

@@ -431,9 +431,12 @@ awk 'function u() { s = s * 16807 % 2147483647; return s / 2147483647 }
      function n() { return (u() + u() + u() + u() - 2) * sqrt(3) }
      BEGIN { s = 11; print "id,name,a,b,c,day"
          for (t = 1; t <= 90; t++) {
-             z = n(); printf "%d,\"p, %d\",%.4f,%.4f,%.4f,2001-01-%02d\n", t, t, 50 + 3 * z + 2 * n(), 7 - z + 0.8 * n(), 0.5 * z + 0.6 * n(), t % 28 + 1
+             z = n()
+             printf "%d,\"p, %d\",%.4f,%.4f,%.4f,2001-01-%02d\n",
+                 t, t, 50 + 3 * z + 2 * n(), 7 - z + 0.8 * n(), 0.5 * z + 0.6 * n(), t % 28 + 1
          } }' >people.csv
-says "factors: ids and texts are left out" 0 "left out, texts: name, day" "$factors" --data people.csv --factors 1 --json f.json --loadings l.csv
+says "factors: ids and texts are left out" 0 "left out, texts: name, day" \
+    "$factors" --data people.csv --factors 1 --json f.json --loadings l.csv
 grep -q "left out, numbers of rows (--columns takes them): id" err
 verdict "factors: so are numbers of rows" $?
 # three columns and one factor: loadings and noises in closed form, from the covariances
@@ -443,10 +446,13 @@ awk -F'[,]' 'NR > 1 { x[1] = $4; x[2] = $5; x[3] = $6; k++
          a = sqrt(c[1,2] * c[1,3] / c[2,3]); d = 0
          printf "%.9g %.9g %.9g %.9g\n", a, c[1,2] / a, c[1,3] / a, sqrt(c[1,1] - a * a) }' people.csv >closed
 read -r load_a load_b load_c noise_a <closed
-loading() { sed -n 's/.*"loadings": {"a": \[\([^]]*\)\], "b": \[\([^]]*\)\], "c": \[\([^]]*\)\]}.*/\'"$1"'/p' f.json | head -n 1; }
-agree "factors: the loading of a in closed form" "$(loading 1)" "$load_a" 1e-5
-agree "factors: of b" "$(loading 2)" "$load_b" 1e-5
-agree "factors: of c" "$(loading 3)" "$load_c" 1e-5
+loading()
+{
+    grep '"loadings"' f.json | head -n 1 | tr -d '[]{} ' | sed 's/"loadings"://' | tr ',' '\n' | sed -n "s/^\"$1\"://p"
+}
+agree "factors: the loading of a in closed form" "$(loading a)" "$load_a" 1e-5
+agree "factors: of b" "$(loading b)" "$load_b" 1e-5
+agree "factors: of c" "$(loading c)" "$load_c" 1e-5
 grep '"noise"' f.json | head -n 1 >noise.json
 agree "factors: the noise of a" "$(number a noise.json)" "$noise_a" 1e-5
 [[ $(head -n 1 l.csv) == "column,mean,se.mean,noise,se.noise,communality,factor1,se.factor1" && $(wc -l <l.csv) == 4 ]]
@@ -458,35 +464,46 @@ verdict "factors: the standard error of a mean" $?
 "$factors" --data people.csv --columns a,b --method ppca --factors 1 --errors no --quiet --json f.json
 awk -F, 'NR > 1 { k++; x = $4; y = $5; a += x; b += y; p += x * x; q += y * y; r += x * y }
      END { p = p / k - (a / k) ^ 2; q = q / k - (b / k) ^ 2; r = r / k - a / k * b / k
-         root = sqrt((p - q) ^ 2 / 4 + r * r); printf "%.9g %.9g\n", sqrt((p + q) / 2 - root), k / 2 * (2 * log(6.283185307179586) + log((p * q - r * r)) + 2) }' people.csv >closed
+         root = sqrt((p - q) ^ 2 / 4 + r * r)
+         printf "%.9g %.9g\n", sqrt((p + q) / 2 - root),
+             k / 2 * (2 * log(6.283185307179586) + log((p * q - r * r)) + 2) }' people.csv >closed
 read -r noise_a total <closed
 grep '"noise"' f.json >noise.json
 agree "factors: noise of a principal axis" "$(number a noise.json)" "$noise_a" 1e-6
 agree "factors: and its likelihood" "$(number nll_total f.json)" "$total" 1e-8
 # gaps: filled in, all else byte for byte, also comments, quotes and ends of lines
-(printf '# people\r\n'; awk -F, -v OFS=, 'NR > 1 && NR % 9 == 0 { $4 = NR % 2 ? "NA" : "" } NR > 1 && NR % 11 == 0 { $6 = " \"\"" } { printf "%s\r\n", $0 }' people.csv) >holes.csv
-says "factors: gaps" 0 "18 gaps" "$factors" --data holes.csv --factors 1 --impute full.csv --gaps gaps.csv --scores scores.csv --report f.html --svg f.svg
+(printf '# people\r\n'
+    awk -F, -v OFS=, 'NR > 1 && NR % 9 == 0 { $4 = NR % 2 ? "NA" : "" }
+         NR > 1 && NR % 11 == 0 { $6 = " \"\"" } { printf "%s\r\n", $0 }' people.csv) >holes.csv
+says "factors: gaps" 0 "18 gaps" \
+    "$factors" --data holes.csv --factors 1 --impute full.csv --gaps gaps.csv --scores scores.csv --report f.html --svg f.svg
 [[ $(wc -l <gaps.csv) == 19 && $(wc -l <scores.csv) == 91 && $(wc -l <full.csv) == "$(wc -l <holes.csv)" ]]
 verdict "factors: a line for each gap, row" $?
-diff <(awk -F, 'NR > 2 && $4 !~ /^(NA)?$/ && $6 !~ /""/' holes.csv) <(awk -F, 'NR == FNR { gap[NR] = NR < 3 || $4 ~ /^(NA)?$/ || $6 ~ /""/; next } !gap[FNR]' holes.csv full.csv)
+diff <(awk -F, 'NR > 2 && $4 !~ /^(NA)?$/ && $6 !~ /""/' holes.csv) \
+    <(awk -F, 'NR == FNR { gap[NR] = NR < 3 || $4 ~ /^(NA)?$/ || $6 ~ /""/; next } !gap[FNR]' holes.csv full.csv)
 verdict "factors: what is observed stays as it is" $?
-! grep -qE ',NA,|,,|""|nan' full.csv && grep -q $'^# people\r$' full.csv && ! grep -qi nan f.svg f.html && grep -q '</html>' f.html
+! grep -qE ',NA,|,,|""|nan' full.csv && grep -q $'^# people\r$' full.csv &&
+    ! grep -qi nan f.svg f.html && grep -q '</html>' f.html
 verdict "factors: no gap is left" $?
 first_gap=$(awk -F, 'NR == 2 { print $3 }' gaps.csv)
 [[ $first_gap && $(awk -F, 'NR == 10 { print $4 }' full.csv) == "$first_gap" ]]
 verdict "factors: the same numbers in both files" $?
 # milliseconds since 1970 need thirteen digits
-awk 'BEGIN { s = 3; print "a,b,c"; for (t = 0; t < 30; t++) { s = s * 16807 % 2147483647; x = 1700000000000 + s / 2147483647 * 1000
+awk 'BEGIN { s = 3; print "a,b,c"; for (t = 0; t < 30; t++) {
+    s = s * 16807 % 2147483647; x = 1700000000000 + s / 2147483647 * 1000
     printf "%s,%.0f,%.0f\n", t == 9 ? "" : sprintf("%.0f", x + 37 * (t % 5)), x + 41 * (t % 7), x + 13 * (t % 11) } }' >times.csv
 "$factors" --data times.csv --factors 1 --errors no --quiet --impute times_full.csv
 awk -F, 'NR == 11 { off = $1 - $2; exit !(off > -300 && off < 300) }' times_full.csv
 verdict "factors: digits of large numbers" $?
-says "factors: over the data" 2 "would be written over --data" "$factors" --data holes.csv --factors 1 --impute ./holes.csv
+says "factors: over the data" 2 "would be written over --data" \
+    "$factors" --data holes.csv --factors 1 --impute ./holes.csv
 ln holes.csv hard.csv
-says "factors: over the data under another name" 2 "would be written over --data" "$factors" --data holes.csv --factors 1 --loadings hard.csv
-says "factors: two results in one file" 2 "where two results would go" "$factors" --data holes.csv --factors 1 --svg twice --report=twice
-# standard errors of canonical loadings: inverse of the information with the condition that the loadings are canonical on its border,
-# by differences in numpy
+says "factors: over the data under another name" 2 "would be written over --data" \
+    "$factors" --data holes.csv --factors 1 --loadings hard.csv
+says "factors: two results in one file" 2 "where two results would go" \
+    "$factors" --data holes.csv --factors 1 --svg twice --report=twice
+# standard errors of canonical loadings: inverse of the information with the condition that the loadings are canonical on its
+# border, by differences in numpy
 awk 'function u() { s = s * 16807 % 2147483647; return s / 2147483647 }
      function v() { return u() + u() + u() }
      BEGIN { s = 11; print "a,b,c,d,e,f"
@@ -498,15 +515,19 @@ awk 'function u() { s = s * 16807 % 2147483647; return s / 2147483647 }
 "$factors" --data six.csv --factors 2 --quiet --loadings six_loadings.csv
 agree "factors: the standard error of a canonical loading" "$(awk -F, 'NR == 2 { print $8 }' six_loadings.csv)" 0.14668149 1e-4
 agree "factors: and of the weaker factor" "$(awk -F, 'NR == 7 { print $10 }' six_loadings.csv)" 0.09858614 1e-4
-says "factors: how many" 0 "<- chosen" "$factors" --hold-out 0.1 --simulate-columns 9 --simulate-rows 300 --choose hold-out --errors no
+says "factors: how many" 0 "<- chosen" \
+    "$factors" --hold-out 0.1 --simulate-columns 9 --simulate-rows 300 --choose hold-out --errors no
 "$factors" --simulate-rows 300 --errors no --json f.json >out 2>err
-[[ $(number factors f.json) == 3 ]] && grep -q '<- chosen' out && awk -v x="$(number coverage f.json)" 'BEGIN { exit !(x > 0.9 && x < 0.99) }'
+[[ $(number factors f.json) == 3 ]] && grep -q '<- chosen' out &&
+    awk -v x="$(number coverage f.json)" 'BEGIN { exit !(x > 0.9 && x < 0.99) }'
 verdict "factors: three are found" $?
 "$factors" --simulate-rows 300 --errors no --factors 3 --rotate varimax --quiet --json g.json
 agree "factors: a rotation leaves the likelihood" "$(number nll g.json)" "$(number nll f.json)" 1e-6
 says "factors: too many" 2 "99: there are 3 columns and 90 rows: at most 2" "$factors" --data people.csv --factors 99
-says "factors: no such column" 2 "there is no column z; there is id, name, a, b, c, day" "$factors" --data people.csv --columns a,z
-says "factors: a text that was asked for" 1 "line 2, column name: not a number: p, 1" "$factors" --data people.csv --columns name,a
+says "factors: no such column" 2 "there is no column z; there is id, name, a, b, c, day" \
+    "$factors" --data people.csv --columns a,z
+says "factors: a text that was asked for" 1 "line 2, column name: not a number: p, 1" \
+    "$factors" --data people.csv --columns name,a
 printf 'a,b,b\n1,2,1\n2,x,3\n3,4,4\n4,1,1\n' >words.csv
 says "factors: a word among numbers" 1 "line 3, column b: not a number: x; --missing WORD" "$factors" --data words.csv
 says "factors: which is a gap" 0 "1 gaps" "$factors" --data words.csv --missing x,? --factors 1 --errors no
@@ -522,7 +543,8 @@ says "factors: half a file of numpy" 1 "short.npy: not a file of numpy.save" "$f
 says "factors: fill what?" 2 "needs --data" "$factors" --impute x.csv
 if [[ -c /dev/full ]]; then
     for option in --loadings --scores --svg --report --gaps --impute; do
-        says "factors: $option on a full disk" 1 "/dev/full: writing failed" "$factors" --data holes.csv --factors 1 --quiet $option /dev/full
+        says "factors: $option on a full disk" 1 "/dev/full: writing failed" \
+            "$factors" --data holes.csv --factors 1 --quiet $option /dev/full
     done
 fi
 
@@ -532,9 +554,11 @@ awk 'function u() { s = s * 16807 % 2147483647; return s / 2147483647 }
      BEGIN { s = 5; print "x1;x2;x3;kind;y"
          for (t = 1; t <= 40; t++) {
              a = u(); b = 10 * u(); c = u(); k = int(3 * u())
-             printf "%.5f;%.5f;%.5f;%s;%s\n", a, b, c, substr("lowmidtop", 3 * k + 1, 3), t % 13 ? sprintf("%.5f", 3 + 4 * a - 0.5 * b + k + u()) : ""
+             printf "%.5f;%.5f;%.5f;%s;", a, b, c, substr("lowmidtop", 3 * k + 1, 3)
+             printf "%s\n", t % 13 ? sprintf("%.5f", 3 + 4 * a - 0.5 * b + k + u()) : ""
          } }' >rows.csv
-says "regress: rows without a response" 0 "left out: 3 rows without a response" "$regress" --data rows.csv --response y --raw --json r.json --report r.html --svg r.svg
+says "regress: rows without a response" 0 "left out: 3 rows without a response" \
+    "$regress" --data rows.csv --response y --raw --json r.json --report r.html --svg r.svg
 agree "regress: likelihood of BayesianRidge" "$(number nll r.json)" 53.159420446206 1e-9
 agree "regress: its precision of coefficients" "$(number alpha r.json)" 0.23673043602574642 1e-5
 agree "regress: its precision of the noise" "$(number beta r.json)" 1.3808701304451216 1e-6
@@ -548,18 +572,22 @@ agree "regress: their coefficient, as it was" "$(number x2 r.json)" -0.46220105 
 agree "regress: a coefficient of ARDRegression" "$(number x1 r.json)" 3.58204128 1e-6
 [[ $(number kept r.json) == 2 ]]
 verdict "regress: and one of no use" $?
-says "regress: categories" 0 "kind=mid" "$regress" --data rows.csv --response y --categories kind --hold-out 0.25 --coefficients c.csv --report r.html
+says "regress: categories" 0 "kind=mid" \
+    "$regress" --data rows.csv --response y --categories kind --hold-out 0.25 --coefficients c.csv --report r.html
 grep -q '^"kind=top",' c.csv && grep -q '</html>' r.html && ! grep -qi nan r.html r.svg
 verdict "regress: a coefficient for each name but the first" $?
 printf 'kind;x3;x2;x1\nlow;0.5;5;0.5\ntop;;1;1\n' >new.csv
-says "regress: predictions" 0 "1 rows lack a number" "$regress" --data rows.csv --response y --categories kind --predict new.csv --out p.csv
-awk -F, 'NR == 2 { bad = !($2 > 2 && $2 < 4 && $5 < $2 && $6 > $2 && $4 > $3) } NR == 3 { bad = bad || $2 != "" } END { exit bad || NR != 3 }' p.csv
+says "regress: predictions" 0 "1 rows lack a number" \
+    "$regress" --data rows.csv --response y --categories kind --predict new.csv --out p.csv
+awk -F, 'NR == 2 { bad = !($2 > 2 && $2 < 4 && $5 < $2 && $6 > $2 && $4 > $3) }
+         NR == 3 { bad = bad || $2 != "" } END { exit bad || NR != 3 }' p.csv
 verdict "regress: and their intervals" $?
 printf 'kind;x3;x2;x1\nhuge;0.5;5;0.5\n' >new.csv
 says "regress: a name that the data have not" 1 "line 2, column kind: the data have no such name: huge" \
     "$regress" --data rows.csv --response y --categories kind --predict new.csv --out p.csv
 # of k = c there are only rows with a gap
-awk 'BEGIN { print "y,x,k"; for (t = 0; t < 24; t++) print t % 5 "," (t % 4 == 3 ? "" : t % 7) "," substr("aabc", t % 4 + 1, 1) }' >gone.csv
+awk 'BEGIN { print "y,x,k"; for (t = 0; t < 24; t++)
+         print t % 5 "," (t % 4 == 3 ? "" : t % 7) "," substr("aabc", t % 4 + 1, 1) }' >gone.csv
 printf 'x,k\n1,c\n' >new.csv
 says "regress: a name that no used row has" 1 "line 2, column k: no row of the data that is used has this name: c" \
     "$regress" --data gone.csv --response y --categories k --predict new.csv --out p.csv
@@ -567,7 +595,8 @@ says "regress: over the rows to predict" 2 "would be written over --predict" \
     "$regress" --data gone.csv --response y --categories k --predict new.csv --out ./new.csv
 awk 'BEGIN { print "y,x"; for (t = 0; t < 30; t++) print t * t % 7 "," t % 5 }' >noise.csv
 says "regress: nothing to be found" 0 "the columns explain nothing" "$regress" --data noise.csv --response y
-says "regress: neural" 0 "hidden units" "$regress" --data rows.csv --response y --method neural --hidden 3 --prior 3 --hold-out 0.25 --json r.json
+says "regress: neural" 0 "hidden units" \
+    "$regress" --data rows.csv --response y --method neural --hidden 3 --prior 3 --hold-out 0.25 --json r.json
 says "regress: of what?" 2 "--response: which column" "$regress" --data rows.csv
 says "regress: text as a response" 1 "the response must be numbers" "$regress" --data rows.csv --response kind
 says "regress: itself" 2 "the response cannot explain itself" "$regress" --data rows.csv --response y --columns x1,y
@@ -579,11 +608,13 @@ says "regress: a column twice" 0 "R^2" "$regress" --data twice.csv --response y
 says "regress: a sparse curve" 0 "bumps" "$regress" --method sparse --report r.html --json r.json
 if [[ -c /dev/full ]]; then
     for option in --coefficients --svg --report --json; do
-        says "regress: $option on a full disk" 1 "/dev/full: writing failed" "$regress" --data rows.csv --response y --quiet $option /dev/full
+        says "regress: $option on a full disk" 1 "/dev/full: writing failed" \
+            "$regress" --data rows.csv --response y --quiet $option /dev/full
     done
 fi
 
-# ---- threads that wait must not burn processors: with as many as there are, a program of many short calls takes about the time of one
+# ---- threads that wait must not burn processors: with as many as there are, short calls take
+# about the time of one
 
 # milliseconds THREADS: of processors, user and system, the less of three runs
 milliseconds()

@@ -35,7 +35,7 @@ verdict()   # NAME CODE
 
 # ---- looking
 
-# look SCHEME FILE...: what tests/pages.js says of the files in light or dark, at both widths, and what the browser's console says,
+# look SCHEME FILE...: what tests/pages.js says of the files in light or dark, at both widths, and what the console says,
 # into the file seen
 look()
 {
@@ -54,7 +54,8 @@ look()
         cat "$script"
         echo '</script>'
     } >frames.html
-    timeout -k 5 120 $browser --headless --no-sandbox --disable-gpu --allow-file-access-from-files --user-data-dir="$directory/profile" \
+    timeout -k 5 120 $browser --headless --no-sandbox --disable-gpu --allow-file-access-from-files \
+        --user-data-dir="$directory/profile" \
         --blink-settings=preferredColorScheme=$preferred --enable-logging=stderr --dump-dom "file://$directory/frames.html" \
         >dom 2>console || true
     sed -nE 's/^(.*<pre>)?SEEN //p' dom | sed 's/<\/pre>.*//; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' >seen

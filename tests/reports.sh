@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # reports.sh DIRECTORY - the pages that noisy_ar, state_space, structural, mixed, field, factors and regress in this directory
-# write with --report: well-formed, the same at every run, the answer of the numbers in JSON, what makes it doubtful on top, names of the
-# user's escaped, no number that is none, small for long series; full disks; and that --help of all programs lines up.
+# write with --report: well-formed, the same at every run, the answer of the numbers in JSON, what makes it doubtful on top,
+# names of the user's escaped, no number that is none, small for long series; full disks; and that --help of all programs lines
+# up.
 set -uo pipefail
 programs=$(realpath "$1")
 directory=$(mktemp -d)
@@ -222,7 +223,8 @@ holds regress '&lt;b&gt;&amp;&quot;x' r.html
 "$programs/regress" --data made.csv --response a --steps 1 --quiet --report short.html
 holds "regress, one step" 'class="warning">Take care: the fit has not converged' short.html
 "$programs/regress" --quiet --report curve.html
-awk '/the band is [0-9.]+ times as wide there as elsewhere/ { sub(/.*the band is /, ""); wide = $1 } END { exit !(wide > 2) }' curve.html
+awk '/the band is [0-9.]+ times as wide there as elsewhere/ { sub(/.*the band is /, ""); wide = $1 }
+     END { exit !(wide > 2) }' curve.html
 verdict "regress: a curve is not known where nothing was seen" $?
 
 # ---- --help lines up: explanations in one column, no line of them beyond 100 characters, every option explained

@@ -5,7 +5,7 @@
 #include "../examples/common/rotation.h"
 #include "../examples/common/reduce.h"
 
-enum { M = 7, D = 3, ROWS = 1000, WIDTH = 6 };
+enum { M = 7, D = 3, ROWS = 1000, WIDTH = 6, WIDE = 800 };
 
 static double L[M * D], before[M * D], psi[M];
 
@@ -172,6 +172,26 @@ TEST rows_become_a_triangle(void)
     PASS();
 }
 
+/* Far more columns than a block has rows: each pivot is about the root of the rows that are left for it. */
+static void wide_row(void *user, long row, double *to)
+{
+    pu_real normal[WIDE];
+    (void)user;
+    pu_normals(5, (uint32_t)row, 0, 0, 3, 0, WIDE, normal);
+    for (int j = 0; j < WIDE; j++) to[j] = (double)normal[j];
+}
+
+TEST wide_rows_become_a_triangle(void)
+{
+    double *R = reduce_rows(4 * WIDE, WIDE, wide_row, NULL);
+    for (int j = 0; j < WIDE; j++) {
+        const double want = sqrt(4.0 * WIDE - j), pivot = fabs(R[j * WIDE + j]);
+        ASSERT(pivot > 0.8 * want && pivot < 1.2 * want);
+    }
+    free(R);
+    PASS();
+}
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -181,5 +201,6 @@ int main(int argc, char **argv)
     RUN_TEST(varimax_is_at_a_maximum);
     RUN_TEST(standard_errors_are_those_of_draws);
     RUN_TEST(rows_become_a_triangle);
+    RUN_TEST(wide_rows_become_a_triangle);
     PU_TEST_MAIN_END();
 }

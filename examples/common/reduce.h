@@ -12,14 +12,22 @@ enum { REDUCE_LANES = 4, REDUCE_BLOCK = 64 };
 
 typedef void (*reduce_row_of)(void *user, long row, double *to);
 
-/* R and `count` more rows become R. */
-static inline void reduce_block(int width, double *R, int count, double *block, double *w)
+/* R and `count` more rows become R. work: 2 width. What is left of a column below 1e-18 of its length is rounding, and taken for zero:
+   reflections of rounding would make it smaller again and again, until numbers give out. */
+static inline void reduce_block(int width, double *R, int count, double *block, double *work)
 {
+    double *w = work, *least = work + width;
     int i, j, c;
+    for (c = 0; c < width; c++) least[c] = 0;
+    for (i = 0; i < count; i++)
+        for (c = 0; c < width; c++) least[c] += 1e-36 * block[i * width + c] * block[i * width + c];
     for (j = 0; j < width; j++) {
         double square = 0, pivot, length, head, factor;
         for (i = 0; i < count; i++) square += block[i * width + j] * block[i * width + j];
-        if (!(square > 0)) continue;
+        if (square <= least[j]) {
+            for (i = 0; i < count; i++) block[i * width + j] = 0;
+            continue;
+        }
         pivot = R[j * width + j], length = sqrt(pivot * pivot + square);
         head = pivot > 0 ? pivot + length : pivot - length; /* no cancellation */
         factor = 2 / (head * head + square);
@@ -52,7 +60,7 @@ static inline void reduce_lane(long n, int width, reduce_row_of row, void *user,
 
 static inline double *reduce_rows(long n, int width, reduce_row_of row, void *user)
 {
-    const size_t triangle = (size_t)width * (size_t)width, scratch = (size_t)(REDUCE_BLOCK + 1) * (size_t)width;
+    const size_t triangle = (size_t)width * (size_t)width, scratch = (size_t)(REDUCE_BLOCK + 2) * (size_t)width;
     double *R = (double *)need_bytes(REDUCE_LANES * (triangle + scratch) * sizeof *R), *block = R + REDUCE_LANES * triangle, *only;
     int lane, i;
 #ifdef _OPENMP

@@ -70,6 +70,12 @@ void sim_no_device(int error);
 /* How much memory the device has. Default, and at most, 4 GiB. */
 void sim_device_memory(size_t bytes);
 
+/* How many devices there are; 1 at the beginning and after sim_reset. They share the memory. The first is current. */
+void sim_devices(int n);
+
+/* cuFFT's work area, in units of the data: what it tells beforehand, and what a plan needs then. Both are 1 at the beginning. */
+void sim_fft_work(int told, int needed);
+
 /* Off (0): members of structures handed to kernels may be host pointers. A kernel's own pointer parameters may not. */
 void sim_check_structures(int on);
 

@@ -101,18 +101,6 @@ void gemm_one(CBLAS_TRANSPOSE a, CBLAS_TRANSPOSE b, int m, int n, int k, float a
     cblas_sgemm(CblasColMajor, a, b, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-void gemv_one(CBLAS_TRANSPOSE a, int m, int n, double alpha, const double *A, int lda, const double *x, int incx, double beta,
-              double *y, int incy)
-{
-    cblas_dgemv(CblasColMajor, a, m, n, alpha, A, lda, x, incx, beta, y, incy);
-}
-
-void gemv_one(CBLAS_TRANSPOSE a, int m, int n, float alpha, const float *A, int lda, const float *x, int incx, float beta,
-              float *y, int incy)
-{
-    cblas_sgemv(CblasColMajor, a, m, n, alpha, A, lda, x, incx, beta, y, incy);
-}
-
 template <class T>
 cublasStatus_t gemm(const char *function, cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, int m, int n,
                     int k, const T *alpha_at, const T *A, int lda, long long stride_a, const T *B, int ldb, long long stride_b,
@@ -142,26 +130,6 @@ cublasStatus_t gemm(const char *function, cublasHandle_t handle, cublasOperation
             gemm_one(transpose(opa), transpose(opb), m, n, k, alpha.get(), A + i * stride_a, lda, B + i * stride_b, ldb,
                      beta.get(), C + i * stride_c, ldc);
     }));
-}
-
-template <class T>
-cublasStatus_t gemv(const char *function, cublasHandle_t handle, cublasOperation_t op, int m, int n, const T *alpha_at,
-                    const T *A, int lda, const T *x, int incx, const T *beta_at, T *y, int incy)
-{
-    blas_handle *h = find_handle(handle);
-    if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
-    if (!valid(op) || m < 0 || n < 0 || lda < std::max(1, m) || incx == 0 || incy == 0) return CUBLAS_STATUS_INVALID_VALUE;
-    if (!alpha_at || !beta_at) return CUBLAS_STATUS_INVALID_VALUE;
-    if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
-    scalar<T> alpha(h, function, "alpha", alpha_at), beta(h, function, "beta", beta_at);
-    int length_x = op == CUBLAS_OP_N ? n : m, length_y = op == CUBLAS_OP_N ? m : n;
-    if (!alpha.surely_zero()) {
-        need_device(function, "A", A, span<T>(m, n, lda, 0, 1));
-        need_device(function, "x", x, span<T>(1, length_x, abs(incx), 0, 1));
-    }
-    need_device(function, "y", y, span<T>(1, length_y, abs(incy), 0, 1));
-    return blas_status(sim::enqueue_library_call(
-        h->stream, function, [=]() { gemv_one(transpose(op), m, n, alpha.get(), A, lda, x, incx, beta.get(), y, incy); }));
 }
 
 } // namespace
@@ -305,18 +273,6 @@ cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_
                 stride_c, batch);
 }
 
-cublasStatus_t cublasDgemv_v2(cublasHandle_t handle, cublasOperation_t op, int m, int n, const double *alpha, const double *A,
-                              int lda, const double *x, int incx, const double *beta, double *y, int incy)
-{
-    return gemv("cublasDgemv", handle, op, m, n, alpha, A, lda, x, incx, beta, y, incy);
-}
-
-cublasStatus_t cublasSgemv_v2(cublasHandle_t handle, cublasOperation_t op, int m, int n, const float *alpha, const float *A,
-                              int lda, const float *x, int incx, const float *beta, float *y, int incy)
-{
-    return gemv("cublasSgemv", handle, op, m, n, alpha, A, lda, x, incx, beta, y, incy);
-}
-
 } // extern "C"
 
 /* ------------------------------------------------------------------------------------------------
@@ -402,6 +358,7 @@ struct fft_plan {
     }
 };
 
+size_t work_told = 1, work_needed = 1; /* the work area in units of the data, see sim_fft_work */
 std::map<cufftHandle, std::shared_ptr<fft_plan>> plans;
 cufftHandle next_plan = 1;
 
@@ -437,7 +394,7 @@ cufftResult make_plan(cufftHandle handle, int rank, const int *n, const int *ine
     p->rank = rank;
     p->batch = batch;
     p->type = type;
-    p->work_bytes = points * (size_t)batch * (type == CUFFT_Z2Z ? 16 : 8);
+    p->work_bytes = work_needed * points * (size_t)batch * (type == CUFFT_Z2Z ? 16 : 8);
     *work_bytes = p->work_bytes;
     if (p->allocates) {
         if (cudaMalloc(&p->work, p->work_bytes) != cudaSuccess) return CUFFT_ALLOC_FAILED;
@@ -526,6 +483,25 @@ cufftResult cufftMakePlanMany(cufftHandle handle, int rank, int *n, int *inembed
     return make_plan(handle, rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch, work_bytes);
 }
 
+cufftResult cufftMakePlanMany64(cufftHandle handle, int rank, long long *n, long long *inembed, long long, long long,
+                                long long *onembed, long long, long long, cufftType type, long long batch, size_t *work_bytes)
+{
+    int sizes[3];
+    if (!n || rank < 1 || rank > 3 || inembed || onembed) return CUFFT_INVALID_VALUE;
+    std::copy(n, n + rank, sizes);
+    return make_plan(handle, rank, sizes, NULL, 1, 0, NULL, 1, 0, type, (int)batch, work_bytes);
+}
+
+cufftResult cufftGetSizeMany64(cufftHandle handle, int rank, long long *n, long long *, long long, long long, long long *,
+                               long long, long long, cufftType type, long long batch, size_t *work_bytes)
+{
+    if (!find_plan(handle)) return CUFFT_INVALID_PLAN;
+    if (!n || !work_bytes || batch < 1) return CUFFT_INVALID_VALUE;
+    *work_bytes = work_told * (size_t)batch * (type == CUFFT_Z2Z ? 16 : 8);
+    for (int i = 0; i < rank; i++) *work_bytes *= (size_t)n[i];
+    return CUFFT_SUCCESS;
+}
+
 cufftResult cufftMakePlan1d(cufftHandle handle, int nx, cufftType type, int batch, size_t *work_bytes)
 {
     return make_plan(handle, 1, &nx, NULL, 1, 0, NULL, 1, 0, type, batch, work_bytes);
@@ -604,3 +580,9 @@ cufftResult cufftExecC2C(cufftHandle handle, cufftComplex *in, cufftComplex *out
 }
 
 } // extern "C"
+
+void sim_fft_work(int told, int needed)
+{
+    work_told = (size_t)told;
+    work_needed = (size_t)needed;
+}

@@ -54,6 +54,8 @@ std::recursive_mutex lock;
 thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t lost = cudaSuccess;   /* set: the device is lost, and every call returns this */
 cudaError_t absent = cudaSuccess; /* set: there is no device */
+int devices = 1;                  /* they differ in what is theirs: streams, events, memory */
+thread_local int current_device;
 int stream_order = -1;
 bool check_structures = true;
 sim_counters counters;
@@ -127,6 +129,7 @@ struct chunk {
     size_t bytes; /* of data */
     chunk_state state;
     size_t live_index;
+    int device;
     char *data() const
     {
         return begin + RED_BYTES;
@@ -292,7 +295,7 @@ chunk *take_free(size_t span)
     for (auto &entry : chunks) {
         chunk &c = entry.second;
         if (c.state != FREE || c.span < span) continue;
-        if (c.span > span) chunks[c.begin + span] = {c.begin + span, c.span - span, 0, FREE, 0};
+        if (c.span > span) chunks[c.begin + span] = {c.begin + span, c.span - span, 0, FREE, 0, 0};
         c.span = span;
         return &c;
     }
@@ -319,7 +322,7 @@ bool grow(size_t span)
     open_device_memory();
     fill(begin, bytes, RED_ZONE);
     SIM_POISON(begin, bytes);
-    make_free(chunks.insert({begin, {begin, bytes, 0, FREE, 0}}).first);
+    make_free(chunks.insert({begin, {begin, bytes, 0, FREE, 0, 0}}).first);
     return true;
 }
 
@@ -347,6 +350,7 @@ void *allocate(size_t bytes)
     memset(c->data(), 0xff, bytes);
     c->bytes = bytes;
     c->state = LIVE;
+    c->device = current_device;
     c->live_index = live_chunks.size();
     live_chunks.push_back(c);
     counters.live_allocations++;
@@ -418,6 +422,7 @@ struct capture {
 struct stream {
     bool blocking; /* waits for stream 0, and stream 0 for it */
     bool destroyed;
+    int device;
     uint64_t enqueued, finished;
     std::deque<entry> queue;
     std::shared_ptr<capture> recording;
@@ -425,6 +430,7 @@ struct stream {
 };
 
 struct event {
+    int device;
     bool recorded;
     place at;
     std::shared_ptr<capture> recording; /* the record was captured, ... */
@@ -459,6 +465,7 @@ stream *add_stream(bool blocking)
 {
     streams.push_back(new stream());
     streams.back()->blocking = blocking;
+    streams.back()->device = current_device;
     return streams.back();
 }
 
@@ -468,10 +475,10 @@ stream *legacy_stream()
     return streams[0];
 }
 
-/* The stream of a handle, NULL when it is none. */
+/* The stream of a handle, NULL when it is none. Stream 0 is one for all devices. */
 stream *find_stream(cudaStream_t handle)
 {
-    legacy_stream();
+    legacy_stream()->device = current_device;
     if (handle == NULL || handle == cudaStreamLegacy) return streams[0];
     for (size_t i = streams.size(); i-- > 1;)
         if ((cudaStream_t)streams[i] == handle) return streams[i]->destroyed ? NULL : streams[i];
@@ -702,7 +709,7 @@ cudaError_t enqueue_library_call(cudaStream_t handle, const char *name, std::fun
     api_call call;
     if (status() != cudaSuccess) return status();
     stream *s = find_stream(handle);
-    if (!s) return cudaErrorInvalidResourceHandle;
+    if (!s || s->device != current_device) return cudaErrorInvalidResourceHandle;
     if (happens_now(&launch_failure)) return cudaErrorLaunchOutOfResources;
     return enqueue(s, make_work(LIBRARY_CALL, name, 0, std::move(run)));
 }
@@ -771,6 +778,9 @@ void check_argument(const kernel_call *call, int index, const void *bytes, size_
         uintptr_t word;
         memcpy(&word, (const char *)bytes + i, sizeof word);
         const void *address = (const void *)word;
+        const chunk *owner = is_pointer ? chunk_at(address) : NULL;
+        if (owner && owner->state == LIVE && owner->device != current_device)
+            fault("memory of another device given to a kernel", "%s, parameter %d", name_of(call).c_str(), index + 1);
         if (word < 4096 || in_region(address) || is_pinned(address, 0)) continue;
         if (is_pointer)
             fault("host pointer given to a kernel", "%s, parameter %d is %p", name_of(call).c_str(), index + 1, address);
@@ -789,7 +799,7 @@ void enqueue_kernel(kernel_call *taken, cudaStream_t handle)
     cudaError_t error = status();
     if (error == cudaSuccess) error = check_geometry(taken);
     stream *s = find_stream(handle);
-    if (error == cudaSuccess && !s) error = cudaErrorInvalidResourceHandle;
+    if (error == cudaSuccess && (!s || s->device != current_device)) error = cudaErrorInvalidResourceHandle;
     if (error == cudaSuccess && happens_now(&launch_failure)) error = cudaErrorLaunchOutOfResources;
     if (error == cudaSuccess) {
         k->check_arguments();
@@ -894,7 +904,7 @@ cudaError_t cudaGetDeviceCount(int *n)
 {
     api_call call;
     if (!n) return failed(cudaErrorInvalidValue);
-    *n = absent == cudaSuccess;
+    *n = absent == cudaSuccess ? devices : 0;
     return failed(status());
 }
 
@@ -902,14 +912,16 @@ cudaError_t cudaSetDevice(int device)
 {
     api_call call;
     if (status() != cudaSuccess) return failed(status());
-    return device == 0 ? cudaSuccess : failed(cudaErrorInvalidDevice);
+    if (device < 0 || device >= devices) return failed(cudaErrorInvalidDevice);
+    current_device = device;
+    return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *device)
 {
     api_call call;
     if (status() != cudaSuccess) return failed(status());
-    *device = 0;
+    *device = current_device;
     return cudaSuccess;
 }
 
@@ -917,30 +929,15 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 {
     api_call call;
     if (status() != cudaSuccess) return failed(status());
-    if (device != 0) return failed(cudaErrorInvalidDevice);
+    if (device < 0 || device >= devices) return failed(cudaErrorInvalidDevice);
     switch (attribute) {
     case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
-    case cudaDevAttrMaxBlockDimX: *value = 1024; break;
-    case cudaDevAttrMaxBlockDimY: *value = 1024; break;
-    case cudaDevAttrMaxBlockDimZ: *value = 64; break;
-    case cudaDevAttrMaxGridDimX: *value = 0x7fffffff; break;
-    case cudaDevAttrMaxGridDimY: *value = 65535; break;
-    case cudaDevAttrMaxGridDimZ: *value = 65535; break;
     case cudaDevAttrMaxSharedMemoryPerBlock: *value = (int)SHARED_DEFAULT; break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = (int)SHARED_OPT_IN; break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = (int)SHARED_OPT_IN; break;
-    case cudaDevAttrMaxRegistersPerBlock: *value = 65536; break;
-    case cudaDevAttrMaxRegistersPerMultiprocessor: *value = 65536; break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = 1024; break;
-    case cudaDevAttrMaxBlocksPerMultiprocessor: *value = 16; break;
     case cudaDevAttrMultiProcessorCount: *value = MULTIPROCESSORS; break;
     case cudaDevAttrWarpSize: *value = 32; break;
     case cudaDevAttrComputeCapabilityMajor: *value = 7; break;
     case cudaDevAttrComputeCapabilityMinor: *value = 5; break;
-    case cudaDevAttrUnifiedAddressing: *value = 1; break;
-    case cudaDevAttrAsyncEngineCount: *value = 2; break;
-    case cudaDevAttrConcurrentKernels: *value = 1; break;
-    case cudaDevAttrL2CacheSize: *value = 4 << 20; break;
     default: return failed(cudaErrorNotSupported); /* a device knows more; better noticed than guessed */
     }
     return cudaSuccess;
@@ -950,7 +947,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 {
     api_call call;
     if (status() != cudaSuccess) return failed(status());
-    if (device != 0) return failed(cudaErrorInvalidDevice);
+    if (device < 0 || device >= devices) return failed(cudaErrorInvalidDevice);
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "pu_sim, kernels on the CPU");
     p->totalGlobalMem = device_limit;
@@ -1301,6 +1298,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned int)
     if (!handle) return failed(cudaErrorInvalidValue);
     if (allocation_fails()) return failed(cudaErrorMemoryAllocation);
     event *e = new event();
+    e->device = current_device;
     events.insert(e);
     *handle = (cudaEvent_t)e;
     return cudaSuccess;
@@ -1328,7 +1326,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle)
     if (status() != cudaSuccess) return failed(status());
     event *e = find_object(events, handle);
     stream *s = find_stream(stream_handle);
-    if (!e || !s) return failed(cudaErrorInvalidResourceHandle);
+    if (!e || !s || e->device != s->device) return failed(cudaErrorInvalidResourceHandle);
     if (s->recording) {
         if (s->recording->broken) return failed(cudaErrorStreamCaptureInvalidated);
         e->recorded = true;
@@ -1585,6 +1583,13 @@ void sim_device_memory(size_t bytes)
     device_limit = std::min(bytes, REGION_BYTES);
 }
 
+void sim_devices(int n)
+{
+    api_call call;
+    devices = n;
+    current_device = 0;
+}
+
 void sim_check_structures(int on)
 {
     api_call call;
@@ -1653,6 +1658,7 @@ void sim_reset(void)
     absent = lost = last_error = cudaSuccess;
     device_limit = REGION_BYTES;
     check_structures = true;
+    sim_devices(1);
     sim_reset_counters();
 }
 

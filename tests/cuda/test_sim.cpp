@@ -754,6 +754,33 @@ static void test_refused_calls()
     CHECK(strlen(cudaGetErrorString(cudaErrorMemoryAllocation)) > 0);
 }
 
+/* Streams and events belong to a device: another one that is current does not serve. */
+static void test_devices()
+{
+    cudaStream_t s;
+    cudaEvent_t e;
+    int n = 0;
+    sim_devices(2);
+    CHECK_CUDA(cudaGetDeviceCount(&n));
+    CHECK(n == 2 && cudaSetDevice(2) == cudaErrorInvalidDevice);
+    CHECK_CUDA(cudaStreamCreate(&s));
+    CHECK_CUDA(cudaSetDevice(1));
+    CHECK_CUDA(cudaEventCreate(&e));
+    CHECK(cudaGetDevice(&n) == cudaSuccess && n == 1);
+    CHECK(cudaEventRecord(e, s) == cudaErrorInvalidResourceHandle);
+    double *x = device_new<double>(4);
+    CHECK(cudaGetLastError() == cudaErrorInvalidResourceHandle);
+    PU_LAUNCH(k_fill, 1, 32, 0, s, 4, 2.0, x);
+    CHECK(cudaGetLastError() == cudaErrorInvalidResourceHandle);
+    PU_LAUNCH(k_fill, 1, 32, 0, 0, 4, 2.0, x);
+    CHECK(cudaGetLastError() == cudaSuccess && to_host(x, 4)[3] == 2);
+    CHECK_CUDA(cudaFree(x));
+    CHECK_CUDA(cudaEventDestroy(e));
+    CHECK_CUDA(cudaStreamDestroy(s));
+    sim_reset();
+    CHECK(cudaGetDevice(&n) == cudaSuccess && n == 0);
+}
+
 static void test_pointers()
 {
     double *x = device_new<double>(4), *h = pinned_new<double>(4), stack;
@@ -975,34 +1002,6 @@ static void test_gemm()
     check_gemm<float>(2, false);
 }
 
-static void test_gemv()
-{
-    const int m = 5, n = 3;
-    std::vector<double> a = numbers(m * n, 7), x = numbers(2 * m, 8);
-    double *da = to_device(a), *dx = to_device(x), *dy = device_new<double>(2 * m), *work = device_new<double>(1024);
-    double alpha = 2, beta = 0; /* y is full of NaNs, and is not read */
-    cublasHandle_t h;
-    CHECK(cublasCreate(&h) == CUBLAS_STATUS_SUCCESS);
-    CHECK(cublasSetWorkspace(h, work, 8192) == CUBLAS_STATUS_SUCCESS);
-    for (int t = 0; t < 2; t++) {
-        CHECK(cublasDgemv(h, t ? CUBLAS_OP_T : CUBLAS_OP_N, m, n, &alpha, da, m, dx, 2, &beta, dy, 2) == CUBLAS_STATUS_SUCCESS);
-        std::vector<double> y = to_host(dy, 2 * m);
-        for (int i = 0; i < (t ? n : m); i++) {
-            double sum = 0;
-            for (int j = 0; j < (t ? m : n); j++) sum += a[(size_t)(t ? j + i * m : i + j * m)] * x[(size_t)(2 * j)];
-            CHECK_CLOSE(y[(size_t)(2 * i)], 2 * sum, 1e-14);
-        }
-    }
-    std::vector<float> af(a.begin(), a.end()), xf(x.begin(), x.end());
-    float *daf = to_device(af), *dxf = to_device(xf), *dyf = device_new<float>(m), one = 1, zero = 0;
-    CHECK(cublasSgemv(h, CUBLAS_OP_N, m, n, &one, daf, m, dxf, 1, &zero, dyf, 1) == CUBLAS_STATUS_SUCCESS);
-    std::vector<float> yf = to_host(dyf, m);
-    for (int i = 0; i < m; i++)
-        CHECK_CLOSE(yf[(size_t)i], af[(size_t)i] * xf[0] + af[(size_t)(i + m)] * xf[1] + af[(size_t)(i + 2 * m)] * xf[2], 1e-5);
-    CHECK(cublasDestroy(h) == CUBLAS_STATUS_SUCCESS);
-    cudaFree(da), cudaFree(dx), cudaFree(dy), cudaFree(work), cudaFree(daf), cudaFree(dxf), cudaFree(dyf);
-}
-
 typedef std::complex<double> complex_double;
 
 /* Sum over all points of an n1 by n2 array, straight from the definition */
@@ -1085,7 +1084,7 @@ static void test_libraries_in_graphs()
     CHECK(cublasSetStream(h, s) == CUBLAS_STATUS_SUCCESS);
     CHECK_CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
     PU_LAUNCH(k_fill, 1, 32, 0, s, n * n, 2.0, a);
-    CHECK(cublasDgemv(h, CUBLAS_OP_N, n, n, &one, a, n, x, 1, &zero, y, 1) == CUBLAS_STATUS_SUCCESS);
+    CHECK(cublasDgemm(h, CUBLAS_OP_N, CUBLAS_OP_N, n, 1, n, &one, a, n, x, n, &zero, y, n) == CUBLAS_STATUS_SUCCESS);
     CHECK_CUDA(cudaMemcpyAsync(x, y, n * sizeof(double), cudaMemcpyDeviceToDevice, s));
     CHECK_CUDA(cudaStreamEndCapture(s, &graph));
     CHECK_CUDA(cudaGraphInstantiate(&run, graph, 0));
@@ -1484,6 +1483,15 @@ static void fault_host_pointer_parameter()
     cudaDeviceSynchronize();
 }
 
+static void fault_memory_of_another_device()
+{
+    double *x = device_new<double>(4);
+    sim_devices(2);
+    cudaSetDevice(1);
+    PU_LAUNCH(k_fill, 1, 32, 0, 0, 4, 2.0, x);
+    cudaDeviceSynchronize();
+}
+
 static void fault_host_pointer_in_structure()
 {
     static double x[6 << 20];
@@ -1649,6 +1657,7 @@ static const planted_fault faults[] = {
     {"host reads device", fault_host_reads_device, "host code touched device memory", NULL, NULL},
     {"host writes device", fault_host_writes_device, "host code touched device memory", NULL, NULL},
     {"host pointer parameter", fault_host_pointer_parameter, "host pointer given to a kernel", NULL, NULL},
+    {"memory of another device", fault_memory_of_another_device, "memory of another device given to a kernel", NULL, NULL},
     {"host pointer in structure", fault_host_pointer_in_structure, "host pointer given to a kernel", NULL, NULL},
     {"missing event wait", fault_missing_event_wait, WRONG, NULL, NULL},
     {"missing wait in graph", fault_missing_wait_in_graph, WRONG, NULL, NULL},
@@ -1787,11 +1796,11 @@ static const struct {
     {"refused launches", test_refused_launches},
     {"refused calls", test_refused_calls},
     {"pointers", test_pointers},
+    {"devices", test_devices},
     {"injected failures", test_injected_failures},
     {"no device", test_no_device},
     {"memory and counters", test_memory_and_counters},
     {"gemm", test_gemm},
-    {"gemv", test_gemv},
     {"fft", test_fft},
     {"libraries in graphs", test_libraries_in_graphs},
 #ifdef PU_HAVE_CURAND

@@ -966,6 +966,8 @@ static void write_report(const sheet *s, const request *ask, const result *r, co
 {
     const pu_int D = r->fit->factors, shown = D < WIDE ? D : WIDE;
     report_page page = report_open(ask->report, "factors: report");
+    const char *told = ask->standardise ? "Standard errors take the standard deviations of columns for known: they are rather too large."
+                                        : "Standard errors are those of these coordinates.";
     char heads[40 * WIDE + 100] = "column";
     pu_int j, d;
     int i;
@@ -1019,7 +1021,7 @@ static void write_report(const sheet *s, const request *ask, const result *r, co
         report_cell(&page, 0, "%.0f %%", 100 * communality(r, j));
     }
     snprintf(heads, sizeof heads, "Loadings %s; %s. %s%s", units(ask), coordinates(ask),
-             r->has_errors  ? "Standard errors are those of these coordinates."
+             r->has_errors  ? told
              : r->no_errors ? "No standard errors: "
                             : "",
              r->has_errors || !r->no_errors ? "" : r->no_errors);
@@ -1043,7 +1045,8 @@ static int read_options(int argc, char **argv, request *ask, frame *f, fit_flags
     list[n++] = opt_choice("choose", "the number of factors by BIC, or by hidden entries (--hold-out)", &ask->choose, "bic,hold-out");
     list[n++] = opt_number("most", "factors that --factors auto tries", &ask->most, 1, CANDIDATES);
     list[n++] = opt_real("hold-out", "share of entries to hide first and predict; the last fit has them all", &ask->hold_out, 0, 0.9);
-    list[n++] = opt_flag("standardise", "results are of columns divided by their standard deviations", &ask->standardise);
+    list[n++] =
+        opt_flag("standardise", "results are of columns divided by their standard deviations, which errors take for known", &ask->standardise);
     list[n++] = opt_choice("rotate", "coordinates of the factors", &ask->rotate, "canonical,varimax");
     list[n++] = opt_choice("errors", "standard errors; auto: unless they take more than a minute", &ask->errors, "auto,yes,no");
     list[n++] = opt_text("impute", "write --data with its gaps filled in to this file, all else as it is", &ask->impute);

@@ -178,7 +178,7 @@ says "structural: an ARMA" 0 "arma of 1 and 1 + regressors, and no noise" \
     awk -F, 'NR > 1 && $2 != "" { d = $2 - $3; if (d * d > 1e-12 || $4 != 0) bad = 1 } END { exit bad }' arma.csv
 verdict "structural: what is observed without noise is known" $?
 # of which a picture has an axis with no more than rounding between its ends
-awk 'BEGIN { print "y"; for (t = 0; t < 30; t++) print 7e15 + t % 2 }' >large.csv
+awk 'BEGIN { print "y"; for (t = 0; t < 30; t++) printf "%.0f\n", 7e15 + t % 2 }' >large.csv
 timeout 60 "$structural" --data large.csv --level --quiet --svg large.svg && ! grep -qE 'nan|inf' large.svg
 verdict "structural: a series whose changes are its last digits" $?
 says "structural: nothing moves" 1 "must move y at once" \

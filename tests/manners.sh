@@ -436,6 +436,7 @@ awk -F'[,]' 'NR > 1 { x[1] = $4; x[2] = $5; x[3] = $6; k++
          a = sqrt(c[1,2] * c[1,3] / c[2,3]); d = 0
          printf "%.9g %.9g %.9g %.9g\n", a, c[1,2] / a, c[1,3] / a, sqrt(c[1,1] - a * a) }' people.csv >closed
 read -r load_a load_b load_c noise_a <closed
+# shellcheck disable=SC1003  # a backslash and a number
 loading() { sed -n 's/.*"loadings": {"a": \[\([^]]*\)\], "b": \[\([^]]*\)\], "c": \[\([^]]*\)\]}.*/\'"$1"'/p' f.json | head -n 1; }
 agree "factors: the loading of a in closed form" "$(loading 1)" "$load_a" 1e-5
 agree "factors: of b" "$(loading 2)" "$load_b" 1e-5

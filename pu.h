@@ -1352,8 +1352,10 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
 PU_DEF_MODEL pu_status pu_model_simulate(pu_model *model, const pu_real *theta, pu_int n, uint64_t seed, pu_workspace *ws,
                                          pu_real *z, pu_real *y, pu_report *report);
 
-/* The posterior z | y of every datum, by the engine of `options` (gradients are not formed; kind = PU_MONTE_CARLO runs
-   the solves to convergence, PU_NETWORK and PU_OUTPUT take what I steps give). Arrays are yours, NULL = not wanted.
+/* The posterior z | y of every datum, by the engine of `options` (gradients are not formed). The iterative engine solves
+   to options.solve.tolerance, or else to rounding level; who did not get there in the most steps, 10 D + 100 up to 1000, ends
+   as PU_CAP. With options.solve.iterations the most are those, and where kind is not PU_MONTE_CARLO and there is no tolerance,
+   means are under PU_OK what that many steps give. Arrays are yours, NULL = not wanted.
    The variance is exact with a direct engine (`exact` = 1), otherwise estimated from the K = `probes` probes, relative
    standard error at most (2 / K)^1/2: where diag(A) is known 1/A_jj + mean_k (sigma_kj - delta_kj / A_jj)^2, whose
    error vanishes where A_jj dominates; else mean_k sigma_kj^2. samples: draws of N(mu, Sigma), K of them whatever the
@@ -21074,8 +21076,9 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
     job->m_stride = stride ? stride : job->D;
     if (stride == PU_ZERO)
         job->m_stride = 0;
-    if (pu__plan_make(&solve, job->crossed ? job->cross.n2 : job->D, job->kind == PU_MONTE_CARLO, job->kind == PU_NETWORK,
-                      &job->plan, report) ||
+    /* nobody sees how good moments are: unless steps are asked for, they are those of converged solves */
+    if (pu__plan_make(&solve, job->crossed ? job->cross.n2 : job->D,
+                      job->kind == PU_MONTE_CARLO || (job->moments && !solve.iterations), job->kind == PU_NETWORK, &job->plan, report) ||
         pu__job_sides(job, report))
         return report->status;
     job->network = job->kind == PU_NETWORK && job->any_grad; /* no tape when no gradient is wanted */

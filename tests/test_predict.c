@@ -683,6 +683,44 @@ TEST a_variance_that_overflows_is_named(void)
     PASS();
 }
 
+/* The iterative engine with no word about steps: means of a system that 30 steps of CG are too few for are right, and where the most
+   steps are too few the status says so. */
+TEST moments_are_converged(int y_wanted, double spread)
+{
+    enum { n = 300 };
+    static pu_real gamma[n], ones[n], y[n], mean[n];
+    pu_op Gamma = pu_op_diagonal(n, gamma), Phi = pu_op_identity(n);
+    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, ones, 0};
+    pu_data data = pu_data_full(1, n, y);
+    pu_options o = engine_options(PU_NETWORK, PU_ITERATIVE, 0);
+    int steps, i;
+    for (i = 0; i < n; i++) {
+        gamma[i] = (pu_real)pow(10, spread * i / n);
+        ones[i] = PU_R(1);
+        y[i] = (pu_real)(tc_hash((uint64_t)i) % 2001) / 1000 * gamma[i];
+    }
+    for (steps = 0; steps <= 30; steps += 30) {
+        pu_posterior_result z;
+        pu_predict_result out;
+        pu_report report;
+        pu_status status;
+        double off = 0;
+        memset(&z, 0, sizeof z), memset(&out, 0, sizeof out);
+        z.mean = out.mean = mean;
+        o.solve.iterations = steps;
+        status = y_wanted ? pu_predict(&lgm, &data, &o, NULL, &out, &report) : pu_posterior(&lgm, &data, &o, NULL, &z, &report);
+        for (i = 0; i < n; i++) off = fmax(off, fabs((double)mean[i] - (double)y[i] / (1 + (double)gamma[i])));
+        tc_set_case("spread %g, steps %d, status %d, off by %g", spread, steps, (int)status, off);
+        if (spread > 5 && steps == 0) {
+            TC_ASSERT(status == PU_CAP && report.iterations == 1000);
+        } else {
+            TC_ASSERT(status == PU_OK);
+            TC_ASSERT(steps ? off > 0.05 && report.iterations == 30 : off < 1e5 * PU_TEST_EPS);
+        }
+    }
+    PASS();
+}
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -719,6 +757,10 @@ int main(int argc, char **argv)
     RUN_TESTp(memory, PU_MONTE_CARLO, PU_ITERATIVE);
     RUN_TEST(nothing_infinite_is_predicted);
     RUN_TEST(a_variance_that_overflows_is_named);
+    for (p = 0; p < 2; p++) {
+        RUN_TESTp(moments_are_converged, p, 4.0);
+        RUN_TESTp(moments_are_converged, p, 10.0);
+    }
     if (greatest_get_verbosity() > 0) printf("worst z-score: %.2f\n", worst_z);
     PU_TEST_MAIN_END();
 }

@@ -69,8 +69,8 @@ def _first_object(array: np.ndarray) -> str:
 
 
 def finite(what: str, values: Any) -> np.ndarray:
-    """The same where nothing may be missing."""
-    array = numbers(what, values)
+    """The same where nothing may be missing, as a copy: what becomes of the caller's array later does not matter."""
+    array = np.array(numbers(what, values))
     bad = ~np.isfinite(array) if array.dtype.kind == "f" else None
     if bad is not None and bad.any():
         at = np.unravel_index(int(np.argmax(bad)), array.shape)
@@ -83,10 +83,10 @@ class Data:
 
     def __init__(self, y: Any, axes: int, mask: Any = None) -> None:
         """axes: of one datum; y has as many, or one more in front: the data. 0: y is one datum, of 1 to 3 axes."""
-        self.original = y
         self.values: Any
         self.is_sparse = is_sparse(y)
         self.pandas = pandas_kind(y)
+        self.original = y if self.pandas else None  # for its index
         self.seen: Optional[np.ndarray] = None
         if self.is_sparse:
             self._from_sparse(y, axes, mask)
@@ -105,14 +105,16 @@ class Data:
         self.rows_are_times = self.pandas == "DataFrame" and type(y.index).__name__ in ("DatetimeIndex", "PeriodIndex", "TimedeltaIndex")
         self.n = 1 if self.single else array.shape[0]
         self.entries: Tuple[int, ...] = array.shape if self.single else array.shape[1:]
-        self.values = array if array.ndim == 2 and axes == 1 else array.reshape(self.n, -1)
+        self.values = array.reshape(self.n, -1)
+        if not isinstance(y, (list, tuple)):
+            self.values = self.values.copy()  # what becomes of the caller's array later does not matter
         if mask is not None:
             seen = np.asarray(mask)
             if seen.dtype != np.bool_ or seen.shape != array.shape:
                 raise ArgumentError(
                     f"mask is {seen.dtype} of shape {seen.shape}; wanted is bool of the shape of y, {array.shape}, True where y was observed"
                 )
-            self.seen = seen.reshape(self.values.shape)
+            self.seen = seen.reshape(self.values.shape).copy()
 
     def _from_sparse(self, y: Any, axes: int, mask: Any) -> None:
         if axes != 1:
@@ -121,7 +123,7 @@ class Data:
             raise ArgumentError("mask: a sparse y is observed where an entry is stored; it takes no mask")
         if len(y.shape) != 2 or 0 in y.shape:
             raise ArgumentError(f"y is a sparse array of shape {y.shape}; wanted is a matrix with a datum per row")
-        csr = y.tocsr()
+        csr = y.tocsr(copy=True)
         if csr.dtype.kind not in "fiub":
             raise ArgumentTypeError(f"y is a sparse matrix of {csr.dtype}; real numbers are wanted")
         bad = ~np.isfinite(csr.data)
@@ -194,12 +196,20 @@ def _no_infinity(array: np.ndarray) -> None:
         raise ArgumentError(f"y[{', '.join(map(str, at))}] is {array[at]}; what is missing is NaN, everything else finite")
 
 
+def _is_absent(label: Any) -> bool:
+    """None, NaN, NaT, or pandas' NA, which compares to neither true nor false."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:
+        return True
+
+
 def labels(what: str, values: Any, rows: int) -> Tuple[np.ndarray, List[Any]]:
     """Codes 0, 1, .. of the labels of a group, and the labels in that order."""
     array = np.asarray(values)
     if array.shape != (rows,):
         raise ArgumentError(f"{what} has shape {array.shape}; wanted is a label for each of {rows} rows")
-    absent = np.isnan(array) if array.dtype.kind == "f" else np.array([x is None or x != x for x in array.tolist()])
+    absent = np.isnan(array) if array.dtype.kind == "f" else np.array([_is_absent(x) for x in array.tolist()], dtype=bool)
     if absent.any():
         raise ArgumentError(f"{what}[{int(np.argmax(absent))}] is missing; every row belongs to a level")
     try:

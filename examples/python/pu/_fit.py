@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Literal, Mapping, NamedTuple, Optional, 
 
 import numpy as np
 
-from ._data import Data
+from ._data import Data, numbers
 from ._errors import ArgumentError, ArgumentTypeError, FileError
 from ._flat import Handle, Progress
 from ._models import Model
@@ -102,13 +102,12 @@ class Fit:
     """
 
     def __init__(
-        self, model: Model, data: Optional[Data], mask: Any, precision: str, options: Mapping[str, Any], keys: Mapping[str, Any] = {}
+        self, model: Model, data: Optional[Data], precision: str, options: Mapping[str, Any], keys: Mapping[str, Any] = {}
     ) -> None:
         self.model = model
         self.precision = precision
         self.options = dict(options)
         self._data = data
-        self._mask = mask
         self._saved_keys = dict(keys)
         self._handle = self._new_handle()
         self.theta = np.zeros(0)
@@ -269,6 +268,7 @@ class Fit:
         else:
             model = model if regressors is None else model.with_regressors(regressors)
             data = model.read(y, mask)
+            self._same_axes(data)
         handle = model.handle(data, self.precision)
         _set_options(handle, {**self.options, **options})
         if handle.size("params") != self.theta.size:
@@ -276,6 +276,17 @@ class Fit:
                 f"y has {data.m} entries per datum; the model then has {handle.size('params')} parameters, but was fitted with {self.theta.size}"
             )
         return data, handle
+
+    def _same_axes(self, data: Data) -> None:
+        """A field whose axes y tells: several fields at once would be read as one that has an axis more."""
+        if self.model.kind != "field" or self.model.axes:
+            return
+        axes = len(self._data.entries) if self._data is not None else len(self._saved_keys["size"])
+        if len(data.entries) != axes:
+            raise ArgumentError(
+                f"y has {len(data.entries)} axes (shape {data.entries}), but the field was fitted with {axes}; for several fields give the "
+                "model their size, pu.field(size)"
+            )
 
     def posterior(self, y: Any = None, *, mask: Any = None, regressors: Any = None, sd: bool = True, **options: Any) -> Posterior:
         """Mean and standard deviation of the latent variables, given the data of the fit or other data. options: beside those of the fit.
@@ -430,9 +441,9 @@ def _pack(keys: Mapping[str, Any]) -> Dict[str, Any]:
     packed: Dict[str, Any] = {}
     for key, value in keys.items():
         if isinstance(value, np.ndarray):
-            raw = base64.b64encode(zlib.compress(np.ascontiguousarray(value).tobytes())).decode()
-            packed[key] = {"type": value.dtype.newbyteorder("<").str if value.dtype.itemsize > 1 else value.dtype.str, "shape": value.shape}
-            packed[key]["zlib"] = raw
+            value = value.astype(value.dtype.newbyteorder("<"))
+            raw = base64.b64encode(zlib.compress(value.tobytes())).decode()
+            packed[key] = {"type": value.dtype.str, "shape": value.shape, "zlib": raw}
         else:
             packed[key] = value
     return packed
@@ -457,13 +468,13 @@ def _start(handle: Handle, start: Any) -> np.ndarray:
         start = start.theta
     if isinstance(start, str) or np.ndim(start) != 1:
         raise ArgumentError("start: wanted are the numbers of theta, or a Fit to begin from")
-    return np.asarray(start)
+    return numbers("start", start)
 
 
 def _prepared(model: Any, y: Any, mask: Any, precision: str, options: Mapping[str, Any]) -> Fit:
     if not isinstance(model, Model):
         raise ArgumentTypeError(f"model is {type(model).__name__}; wanted is one of pu's, such as pu.factors(2); the data come second")
-    return Fit(model, model.read(y, mask), mask, precision, options)
+    return Fit(model, model.read(y, mask), precision, options)
 
 
 def fit(
@@ -528,6 +539,7 @@ def load(path: Any, *, model: Optional[Model] = None, y: Any = None, mask: Any =
 
     model: for a file that a program in C wrote, which does not tell all of it; y is wanted then, too.
     """
+    path = os.fspath(path)  # a number would be an open file's
     notes = _notes(path)
     where = notes.rfind(_MARK)
     if where < 0 and (model is None or y is None):
@@ -542,7 +554,7 @@ def load(path: Any, *, model: Optional[Model] = None, y: Any = None, mask: Any =
         model.levels = about["levels"]
     data = None if y is None else model.read(y, mask)
     keys = _unpack(about["keys"]) if about else {}
-    result = Fit(model, data, mask, about.get("precision", "double"), about.get("options", {}), keys)
+    result = Fit(model, data, about.get("precision", "double"), about.get("options", {}), keys)
     result.theta = result._handle.load(path)
     result.theta.flags.writeable = False
     for name, value in about.get("fit", {}).items():

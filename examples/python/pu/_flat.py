@@ -309,7 +309,6 @@ class Handle:
         self.dtype = self._api.dtype
         self.interrupted = False  # the last fit was ended by Ctrl-C
         self._is_single = False  # told to work with one thread, after a fork
-        self._is_solver_chosen = False  # by kind or iterations
 
     def _begin(self) -> None:
         """Before a call that computes."""
@@ -321,25 +320,19 @@ class Handle:
 
     # -- calls --
 
-    def _ended(self, function: Callable[..., int], *arguments: Any) -> Tuple[int, str, str]:
-        """Calls the library: status, its name and its text."""
+    def _call(self, function: Callable[..., int], *arguments: Any) -> None:
+        """Calls the library. Raises what was refused; a status that is a reservation becomes a warning."""
         # The lock is not for the library's sake alone: the status and its text must be those of this call.
         with self._lock:
             self._begin()
             status = function(self._f, *arguments)
-            return (status, self.text("status"), self._named(self.text("explain"))) if status else (0, "PU_OK", "ok")
-
-    @staticmethod
-    def _judge(status: int, name: str, text: str) -> None:
-        """Raises what was refused; a status that is a reservation becomes a warning."""
-        if name in WRITTEN:
-            warn(text)
-        elif status != 0:
+            if status == 0:
+                return
+            name = self.text("status")
+            text = self._named(self.text("explain"))
+        if name not in WRITTEN:
             raise error_of(status, name, text)
-
-    def _call(self, function: Callable[..., int], *arguments: Any) -> None:
-        """Calls the library and judges how that ended."""
-        self._judge(*self._ended(function, *arguments))
+        warn(text)
 
     def _named(self, text: str) -> str:
         """An entry of theta by its name, too."""
@@ -349,7 +342,7 @@ class Handle:
 
     def _theta(self, theta: Any) -> np.ndarray:
         """theta as the library wants it; only of the right length may it be read."""
-        array = np.ascontiguousarray(theta, dtype=self.dtype)
+        array = np.ascontiguousarray(typed("theta", theta)[0], dtype=self.dtype)
         if array.ndim != 1 or array.size != self.size("params"):
             raise ArgumentError(f"theta has shape {array.shape}, this model has {self.size('params')} parameters")
         return array
@@ -366,8 +359,6 @@ class Handle:
     def set(self, key: str, value: Any) -> "Handle":
         """A key's value: a number, a text or an array, by the type of value. Returns the handle."""
         name = _text("key", key)
-        if key in ("kind", "iterations"):
-            self._is_solver_chosen = True
         if isinstance(value, (str, bytes, os.PathLike)):
             self._call(self._api.set_text, name, _text(key, value))
         elif _is_number(value):
@@ -482,17 +473,6 @@ class Handle:
             self._call(self._api.nll, at.ctypes.data)
             return self.number("nll"), self.number("nll_se")
 
-    def _converged(self, function: Callable[..., int], *arguments: Any) -> None:
-        """Calls posterior or predict. Where the iterative engine served, the few steps that suit a gradient may leave a mean far off: unless
-        somebody has set the kind or the number of steps, the call is made again as kind "monte_carlo", which solves to convergence."""
-        status, name, text = self._ended(function, *arguments)
-        if status == 0 or name in WRITTEN:
-            if self.number("exact") != 1 and not self._is_solver_chosen:
-                self._api.set_text(self._f, b"kind", b"monte_carlo")
-                status, name, text = self._ended(function, *arguments)
-                self._api.set_text(self._f, b"kind", b"network")  # the default
-        self._judge(status, name, text)
-
     def posterior(self, theta: Any, variance: bool = True) -> Tuple[np.ndarray, Optional[np.ndarray]]:
         """Mean and variance of the latent variables given the data: (data x latent) each, None: not wanted. See `predict`."""
         at = self._theta(theta)
@@ -500,21 +480,20 @@ class Handle:
             shape = (self.size("data"), self.size("latent"))
             mean = self._room(*shape)
             var = self._room(*shape) if variance else None
-            self._converged(self._api.posterior, at.ctypes.data, mean.ctypes.data, self._at(var))
+            self._call(self._api.posterior, at.ctypes.data, mean.ctypes.data, self._at(var))
         return mean, var
 
     def predict(self, theta: Any, variance: bool = True) -> Tuple[np.ndarray, Optional[np.ndarray], Optional[np.ndarray]]:
         """Of every entry of y, observed or not: mean, variance of the noiseless value (fit), variance of a new observation.
 
-        number("exact") then tells whether the variances are exact or estimates from probes. Means are solved for to convergence, as kind
-        "monte_carlo" has it, unless kind or iterations were set: then they are what these give."""
+        number("exact") then tells whether the variances are exact or estimates from probes."""
         at = self._theta(theta)
         with self._lock:
             shape = (self.size("data"), self.size("rows"))
             mean = self._room(*shape)
             fit = self._room(*shape) if variance else None
             var = self._room(*shape) if variance else None
-            self._converged(self._api.predict, at.ctypes.data, mean.ctypes.data, self._at(fit), self._at(var))
+            self._call(self._api.predict, at.ctypes.data, mean.ctypes.data, self._at(fit), self._at(var))
         return mean, fit, var
 
     def simulate(self, theta: Any, n: int, seed: int = 0) -> Tuple[np.ndarray, np.ndarray]:

@@ -44,6 +44,8 @@ class Model:
             raise ArgumentError(f"y has shape {data.entries}; {self.kind} wants a table with a datum per row")
         if self.is_series and not data.is_sparse and data.rows_are_times and not data.single:
             raise ArgumentError("y: the rows of this frame are times, but each row should be a series; give y.T, or one column of it")
+        if self.is_series and not data.single and data.n > 1 and data.entries[0] == 1:
+            raise ArgumentError(f"y has shape {_shape(data)}: series of one step each; one series is y[:, 0], and y.T one per row")
         if self.entries and data.m != self.entries:
             raise ArgumentError(f"y has {data.m} entries per datum (shape {_shape(data)}), but {self.of} has {self.entries}")
         return data
@@ -244,7 +246,10 @@ def effects(
     """
     if not isinstance(groups, Mapping) or not groups:
         raise ArgumentTypeError("groups: wanted is a dictionary of names and labels, with one group at least")
-    rows = len(next(iter(groups.values())))
+    shape = np.shape(next(iter(groups.values())))
+    if len(shape) != 1 or shape[0] == 0:
+        raise ArgumentError(f"groups: labels of {next(iter(groups))!r} have shape {shape}; wanted is one for each row")
+    rows = shape[0]
     given: Dict[str, Any] = {"rows": rows, "method": _word("method", method, ("ml", "reml"))}
     levels: Dict[str, List[Any]] = {}
     for name, values in groups.items():

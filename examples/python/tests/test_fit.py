@@ -316,6 +316,11 @@ def test_sparse_matrices_have_what_is_stored():
     raises(ValueError, "stored entry is nan", lambda: pu.fit(pu.factors(1), bad))
     raises(TypeError, "several axes", lambda: pu.fit(pu.dynamic_factors(1), coo))
     raises(TypeError, "Phi is a sparse matrix", lambda: pu.regression(coo))
+    own = coo.tocsr()
+    fit = pu.fit(pu.factors(1), own, steps=3)
+    before = fit.predict(threads=1).mean
+    own.data[:] = 7
+    assert (fit.predict(threads=1).mean == before).all()
     raises(ValueError, "shape (0, 3)", lambda: pu.fit(pu.factors(1), sp.csr_matrix((0, 3))))
 
 
@@ -349,6 +354,48 @@ def test_frames_come_back_as_frames():
     effects = pu.fit(pu.effects({"s": subjects}, X=pd.DataFrame({"one": np.ones(60), "t": np.arange(60.0)})), sales)
     assert list(effects.effects()["s"]) == ["u", "v"] and (effects.predict().mean.index == days).all()
     assert isinstance(effects.posterior().mean, np.ndarray)
+
+
+def test_what_becomes_of_the_callers_arrays_does_not_matter():
+    rng = np.random.default_rng(21)
+    y = table()
+    Phi = rng.normal(size=(30, 3))
+    line = Phi.sum(1) + rng.normal(size=30)
+    for model, data in [(pu.ppca(1), y.copy()), (pu.regression(Phi), line.copy())]:
+        fit = pu.fit(model, data, steps=3)
+        before = fit.predict(threads=1).mean
+        data[:] = 7
+        assert (fit.predict(threads=1).mean == before).all() and pickle.loads(pickle.dumps(fit)).nll == fit.nll
+    mask = ~np.isnan(y)
+    fit = pu.fit(pu.ppca(1), np.nan_to_num(y), mask=mask, steps=3)
+    before = fit.predict(threads=1).mean
+    mask[:] = True
+    assert (fit.predict(threads=1).mean == before).all()
+    own = Phi.copy()
+    model = pu.regression(own)
+    own[:] = 7
+    assert pu.at(model, line).nll == pu.at(pu.regression(Phi), line).nll
+
+
+def test_shapes_that_would_be_read_as_something_else_are_refused():
+    y = series()
+    for model in (pu.noisy_ar(1), pu.structural("level"), pu.state_space(1)):
+        raises(ValueError, "series of one step each", lambda: pu.fit(model, y[:, np.newaxis]))
+    grid = np.random.default_rng(22).normal(size=(5, 6))
+    fit = pu.fit(pu.field(), grid, steps=2)
+    assert fit.predict(grid[:4]).mean.shape == (4, 6)
+    raises(ValueError, "fitted with 2", lambda: fit.predict(np.stack([grid, grid])))
+    raises(ValueError, "have shape ()", lambda: pu.effects({"g": 3}))
+    raises(ValueError, "have shape (0,)", lambda: pu.effects({"g": []}))
+
+    class Unknown:
+        def __ne__(self, other):
+            raise TypeError("ambiguous, as pandas.NA is")
+
+    raises(ValueError, "groups['g'][1] is missing", lambda: pu.effects({"g": ["a", Unknown()]}))
+    raises(TypeError, "complex", lambda: pu.at(pu.ppca(1), table(), np.ones(9) * 1j))
+    raises(TypeError, "real numbers are wanted", lambda: pu.at(pu.ppca(1), table(), ["a"]))
+    raises(TypeError, "numbers is wanted", lambda: pu.fit(pu.ppca(1), table(), steps=1).gradient(["a"]))
 
 
 def test_wrong_data_are_refused():
@@ -428,6 +475,7 @@ def test_files():
     labels = np.array(["x", "y"])[rng.integers(0, 2, 30)]
     models = [
         (pu.regression(rng.normal(size=(30, 2)).astype(np.float32)), rng.normal(size=30)),
+        (pu.regression(rng.normal(size=(30, 2)).astype(">f8")), rng.normal(size=30)),
         (pu.structural("level", times=np.arange(30.0) ** 1.5, regressors=rng.normal(size=(30, 1))), rng.normal(size=30)),
         (pu.effects({"g": labels}), rng.normal(size=30)),
         (pu.field((5, 6)), rng.normal(size=(5, 6))),
@@ -439,12 +487,15 @@ def test_files():
         back = pu.load("c.model")
         assert (back.predict(data).mean == fit.predict().mean).all() and repr(back.model) == repr(model)
     assert pu.load("c.model").theta.dtype == np.float64
-    fit = pu.fit(*models[2], steps=2)
+    fit = pu.fit(*models[3], steps=2)
     fit.save("d.model")
-    assert pu.load("d.model", y=models[2][1]).effects() == fit.effects()
+    assert pu.load("d.model", y=models[3][1]).effects() == fit.effects()
 
 
 def test_files_that_are_none():
+    with open("open", "wb") as file:
+        raises(TypeError, "not int", lambda: pu.load(file.fileno()))
+        file.write(b"x")
     y = table()
     fit = pu.fit(pu.ppca(1), y)
     raises(OSError, "No such file", lambda: pu.load("nowhere"))

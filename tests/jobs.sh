@@ -1158,7 +1158,7 @@ job_reports()
 {
     local program
     mkdir -p build/tests/reports
-    for program in noisy_ar state_space structural mixed field; do
+    for program in noisy_ar state_space structural mixed field factors regress; do
         example_program $program "build/tests/reports/$program" || return
     done
     limited tests/reports.sh build/tests/reports

@@ -8,6 +8,7 @@ import doctest
 import importlib
 import inspect
 import os
+import re
 import sys
 import tempfile
 import time
@@ -54,6 +55,14 @@ def run_page(page):
     example = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
     if not example.examples:
         raise AssertionError(f"{page} has no examples")
+    needed = re.findall(r">>> (?:from|import) (\w+)", text)
+    if "sklearn" in needed:
+        needed.append("pu.estimators")  # which says which version it needs
+    for name in needed:
+        try:
+            importlib.import_module(name)
+        except ImportError as reason:
+            raise unittest.SkipTest(str(reason)) from None
     run_example(example)
 
 
